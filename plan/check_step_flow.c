@@ -588,8 +588,11 @@ is_handed(const struct mw_step_check *check, uint32_t index, uint32_t slot, enum
     uint32_t by = check->slots[slot].definer;
     const struct mw_op *op = &check->plan->ops[index];
 
+    bool hop = kind == MW_OP_RECV || mw_step_work(check, index)->kind == MW_OP_SEND;
+
     return by != MW_NONE && mw_step_work(check, by)->kind == kind &&
            check->plan->ops[by].micro_batch == op->micro_batch &&
+           (!hop || !check->stretch_step || check->plan->ops[by].layer == op->layer) &&
            (check->plan->ops[by].phase == MW_PHASE_BACKWARD) == (op->phase == MW_PHASE_BACKWARD);
 }
 
@@ -778,37 +781,79 @@ check_op(struct mw_step_check *check, uint32_t index)
     return work->object != MW_OBJECT_CHECKPOINT || check_checkpoint_move(check, index);
 }
 
-/* Each way between stages, for every micro-batch in turn. */
+/* Whether what a hop meets is of the same micro-batch, and of the layers beside its own. */
+static bool
+meets_neighbour(const struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_plan_matches *matches = &check->base.matches;
+    const struct mw_op *op = &check->plan->ops[index];
+    bool before =
+        (mw_step_work(check, index)->hop > 0) == (mw_step_work(check, index)->kind == MW_OP_SEND);
+
+    if (op->match == MW_NONE)
+        return true;
+    uint32_t at = matches->begin[matches->of_op[index]];
+    uint32_t other =
+        matches->members[at] == index ? matches->members[at + 1] : matches->members[at];
+    const struct mw_op *met = &check->plan->ops[other];
+    return met->micro_batch == op->micro_batch && met->phase == op->phase &&
+           met->layer == op->layer + (before ? 1 : -1);
+}
+
+/* One way, over the boundary at a layer of this side, for every micro-batch in turn. */
+struct way {
+    enum mw_op_kind kind;
+    bool back, is_there;
+    int64_t layer;
+    const char *name;
+};
+
+static bool
+check_way(struct mw_step_check *check, const struct way *way)
+{
+    const struct mw_plan *plan = check->plan;
+    int64_t next = 0;
+
+    for (uint32_t i = 0; i < check->op_count; i++) {
+        const struct mw_op *op = &plan->ops[check->ops[i]];
+        const struct mw_work *work = mw_step_work(check, check->ops[i]);
+        if (work->kind != way->kind || (op->phase == MW_PHASE_BACKWARD) != way->back ||
+            (check->stretch_step && op->layer != way->layer))
+            continue;
+        if (!way->is_there || op->micro_batch != next++ || (work->hop != 1 && work->hop != -1) ||
+            (work->hop > 0) == way->back || !meets_neighbour(check, check->ops[i]))
+            return refuse(check, check->ops[i], "is not what its stage hands on next");
+    }
+    return !way->is_there || next == plan->shape.micro_batches ||
+           mw_plan_refuse(&check->base, "program %u: micro-batch %" PRId64 " does not %s",
+                          check->program, next, way->name);
+}
+
 static bool
 check_hops(struct mw_step_check *check)
 {
-    bool forth = check->layer_first > 0, on = check->layer_behind < check->layers;
-    const struct {
-        enum mw_op_kind kind;
-        bool back, is_there;
-        const char *name;
-    } ways[] = {{MW_OP_RECV, false, forth, "receive from the stage before"},
-                {MW_OP_SEND, false, on, "send to the stage behind"},
-                {MW_OP_RECV, true, on, "receive from the stage behind"},
-                {MW_OP_SEND, true, forth, "send to the stage before"}};
-    const struct mw_plan *plan = check->plan;
+    int64_t hops = 0, ways_there = 0;
 
-    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        int64_t next = 0;
-        for (uint32_t i = 0; i < check->op_count; i++) {
-            const struct mw_op *op = &plan->ops[check->ops[i]];
-            const struct mw_work *work = mw_step_work(check, check->ops[i]);
-            if (work->kind != ways[w].kind || (op->phase == MW_PHASE_BACKWARD) != ways[w].back)
-                continue;
-            if (!ways[w].is_there || op->micro_batch != next++ ||
-                (work->hop != 1 && work->hop != -1) || (work->hop > 0) == ways[w].back)
-                return refuse(check, check->ops[i], "is not what its stage hands on next");
+    for (int64_t first = check->layer_first; first < check->layer_behind;
+         first = mw_step_next_stretch(check, first)) {
+        int64_t end = mw_step_stretch_end(check, first);
+        bool forth = first > 0, on = end < check->layers;
+        const struct way ways[] = {
+            {MW_OP_RECV, false, forth, first, "receive from the stage before"},
+            {MW_OP_SEND, false, on, end - 1, "send to the stage behind"},
+            {MW_OP_RECV, true, on, end - 1, "receive from the stage behind"},
+            {MW_OP_SEND, true, forth, first, "send to the stage before"}};
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            if (!check_way(check, &ways[w]))
+                return false;
+            ways_there += ways[w].is_there;
         }
-        if (ways[w].is_there && next != plan->shape.micro_batches)
-            return mw_plan_refuse(&check->base, "program %u: micro-batch %" PRId64 " does not %s",
-                                  check->program, next, ways[w].name);
     }
-    return true;
+    for (uint32_t i = 0; i < check->op_count; i++)
+        hops += mw_op_traits(mw_step_work(check, check->ops[i])->kind)->joins == MW_JOINS_PAIR;
+    return hops == ways_there * check->plan->shape.micro_batches ||
+           mw_plan_refuse(&check->base, "program %u: sends or receives where no stretch ends",
+                          check->program);
 }
 
 bool

@@ -93,6 +93,35 @@ def check_in_flight(box):
         yield f"steps: {turns['step_time_s']}, {all_first['step_time_s']}"
 
 
+def check_interleaved(box):
+    """A stage has stretches of layers: a shorter step, more in flight, and the same of a plan file,
+    in which no hop may be of another stretch."""
+    asked = f"-m gpt2 -s zero1 --batch 8 --grad-accum 8 {MACHINE} --gpus 4 --pp 4"
+    interleaved = f"{asked} --schedule interleaved --virtual-stages 3"
+    box.run(f"plan {interleaved} -o stages.plan")
+    plain, planned, read = (json.loads(box.run(f"simulate {what} --json").out)["answers"][0]
+                            for what in (asked, interleaved, f"stages.plan {MACHINE}"))
+    if planned["step_time_s"] != read["step_time_s"] or planned["stages"] != read["stages"]:
+        yield f"step of the model and of its plan: {planned['step_time_s']}, {read['step_time_s']}"
+    if not planned["step_time_s"] < plain["step_time_s"]:
+        yield f"steps: {planned['step_time_s']}, without stretches {plain['step_time_s']}"
+    if planned["settings"].get("virtual_stages") != 3 or "virtual_stages" in plain["settings"]:
+        yield f"settings: {planned['settings']}"
+    first = planned["stages"][0]
+    if (first["layers"], first["stretches"], first["micro_batches_in_flight"]) != (3, 3, 15):
+        yield f"first stage: {first}"
+    box.run(f"simulate {interleaved} --write-deepspeed stages.json")
+    if json.loads((box.folder / "stages.json").read_text())["memwall"].get("virtual_stages") != 3:
+        yield "DeepSpeed's file does not say the stretches"
+    for options, words in (("--virtual-stages 2", ["--virtual-stages 2", "give 3"]),
+                           ("--virtual-stages 3 --grad-accum 6", ["give 4 or 8"]),
+                           ("--virtual-stages 3 --recompute-layers 1", ["--recompute-layers"])):
+        yield from check_refused(box, f"simulate {asked} --schedule interleaved {options}", words)
+    yield from check_refused(box, f"simulate {asked} --virtual-stages 3", ["interleaved"])
+    yield from check_refused(box, f"simulate {asked.replace('4 --pp 4', '5 --pp 5')} "
+                             "--schedule interleaved", ["give 4 or 6"])
+
+
 def check_tied(box):
     """The first and the last stage have the word embedding each, of which the answer's parameters
     count one; what is written is read as the same step."""
@@ -192,6 +221,7 @@ def tests(box):
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(20000)))
     yield "simulated", check_simulated(box)
     yield "in flight", check_in_flight(box)
+    yield "interleaved", check_interleaved(box)
     yield "tied", check_tied(box)
     yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)

@@ -6,6 +6,19 @@
 
 #define REQUESTS MW_CASES(300)
 
+static void
+interleave(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+
+    s->schedule = MW_SCHEDULE_INTERLEAVED;
+    s->virtual_stages = 2 + request->seed % 2;
+    s->grad_accum *= s->pp;
+    request->model.layers = s->pp * s->virtual_stages * (1 + request->seed / 2 % 2);
+    s->recompute_layers = MW_AUTO;
+    s->recompute_set = (struct mw_layer_set){{0}};
+}
+
 /* Asks for stages where the request had none, and for nothing that they do not do. */
 static void
 ask_for_stages(struct random_request *request)
@@ -20,6 +33,8 @@ ask_for_stages(struct random_request *request)
     s->global_batch = MW_AUTO;
     s->partition = MW_PARTITION_BANDWIDTH;
     s->schedule = request->seed % 2 ? MW_SCHEDULE_GPIPE : MW_SCHEDULE_1F1B;
+    if (s->pp > 1 && request->seed % 3 && !request->model.by_turns)
+        interleave(request);
     s->dpu_start = MW_AUTO;
     s->update_beside = false;
     s->overlap = true;
@@ -84,7 +99,7 @@ add_up(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
     int64_t layers = 0, params = 0, ops = 0;
 
     for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage) {
-        g_assert_cmpint(stage->first_layer, ==, layers);
+        g_assert_cmpint(stage->first_layer, ==, layers / stage->stretches);
         layers += stage->layers;
         params += stage->params;
         ops += mw_sizing_op_count(stage);
@@ -94,6 +109,13 @@ add_up(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
     }
     g_assert_cmpint(layers, ==, sizing->model->layers);
     g_assert_cmpint(ops, ==, plan->op_count);
+    int64_t stretches = sizing->stretches, most = sizing->settings.grad_accum * stretches;
+    if (stretches > 1) /* a part 1 + (p - 1) / (p v) more than without (arXiv 2205.05198, Sec. 5) */
+        g_assert_cmpint(sizing->micro_batches_in_flight, ==,
+                        MIN(sizing->pp * stretches + sizing->pp - 1, most));
+    char why[256] = "";
+    mw_plan_check_step(plan, false, why, sizeof why);
+    g_assert_cmpstr(why, ==, "");
     int64_t elements = 0;
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         elements += plan->tensors[t].elements;
@@ -236,9 +258,10 @@ end_of_passes_ns(const struct mw_plan *plan, const struct mw_timeline *timeline)
 }
 
 /* Equal stages whose links take no time: m micro-batches through p stages take as long as m + p - 1
- * through one (GPipe, PipeDream-flush; Narayanan et al. 2021, Sec. 2.2). */
+ * through one (GPipe, PipeDream-flush; Narayanan et al. 2021, Sec. 2.2), and with v stretches each
+ * as long as m + (p - 1) / v. */
 static void
-check_bubble(enum mw_schedule schedule, int64_t stages, int64_t micro_batches)
+check_bubble(enum mw_schedule schedule, int64_t stages, int64_t stretches, int64_t micro_batches)
 {
     struct mw_model model = {.name = "layers alone",
                              .layers = 12,
@@ -266,6 +289,7 @@ check_bubble(enum mw_schedule schedule, int64_t stages, int64_t micro_batches)
     settings.micro_batch = 1;
     settings.grad_accum = micro_batches;
     settings.schedule = schedule;
+    settings.virtual_stages = stretches > 1 ? stretches : MW_AUTO;
     settings.seq = 1024;
     settings.checkpoint_interval = 0; /* recomputation would begin before its gradients come */
     struct mw_settings resolved;
@@ -279,7 +303,7 @@ check_bubble(enum mw_schedule schedule, int64_t stages, int64_t micro_batches)
     mw_costs_init(&costs, plan, &hardware);
     int64_t each_ns = compute_ns(plan, &costs, 0);
     g_assert_cmpint(each_ns, ==, compute_ns(plan, &costs, (uint32_t)stages - 1));
-    int64_t wanted_ns = (micro_batches + stages - 1) * each_ns;
+    int64_t wanted_ns = (micro_batches * stretches + stages - 1) * each_ns / stretches;
     int64_t rounded_ns = plan->op_count; /* what takes no time takes a nanosecond at most */
     int64_t passes_ns =
         end_of_passes_ns(plan, &result.timeline) - (result.first_step_ns - result.step_ns);
@@ -295,8 +319,11 @@ test_bubble(void)
 {
     for (int64_t stages = 2; stages <= 4; stages++)
         for (int64_t micro_batches = 1; micro_batches <= 9; micro_batches++) {
-            check_bubble(MW_SCHEDULE_1F1B, stages, micro_batches);
-            check_bubble(MW_SCHEDULE_GPIPE, stages, micro_batches);
+            check_bubble(MW_SCHEDULE_1F1B, stages, 1, micro_batches);
+            check_bubble(MW_SCHEDULE_GPIPE, stages, 1, micro_batches);
+            for (int64_t stretches = 2; stretches <= 6; stretches++)
+                if (12 % (stages * stretches) == 0 && micro_batches % stages == 0)
+                    check_bubble(MW_SCHEDULE_INTERLEAVED, stages, stretches, micro_batches);
         }
 }
 

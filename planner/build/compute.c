@@ -36,7 +36,7 @@ static void
 use_activations(struct builder *b, const struct visit *v)
 {
     bool backward = v->phase == MW_PHASE_BACKWARD;
-    uint32_t set = v->micro_batch % b->activation_sets;
+    uint32_t set = mw_visit_place(b, v) % b->activation_sets;
     int turn = b->activation_turns[set];
     uint32_t mine = activation_slot(b, set, turn);
     uint32_t before = activation_slot(b, set, turn + (backward ? 1 : -1));
@@ -73,7 +73,7 @@ use_rooms(struct builder *b, const struct visit *v, bool first)
 static void
 use_checkpoint(struct builder *b, const struct visit *v)
 {
-    int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
+    int64_t checkpoint = mw_checkpoint_at(b, b->group_of[v->layer], v->micro_batch);
 
     if (v->keeps_layer && v->phase == MW_PHASE_FORWARD)
         b->checkpoint_tile[checkpoint] = b->plan->ops[b->newest].tile;
@@ -155,7 +155,7 @@ compute_operator(struct builder *b, struct visit *v, int i, int64_t tiles, bool 
         mw_build_use(b, gradients->slot[turn], gradients->mode[turn], MW_ROLE_GRADIENT);
         gradients->mode[turn] = info->params ? MW_USE_MODIFY : gradients->mode[turn];
     }
-    uint32_t set = v->micro_batch % b->activation_sets;
+    uint32_t set = mw_visit_place(b, v) % b->activation_sets;
     int at = b->activation_turns[set];
     b->activation_turns[set] += backward ? -1 : 1;
     if (needs_all_reduce(b, v, info->operator_) && v->last_of_block_unit)

@@ -146,6 +146,7 @@ struct builder {
     uint32_t *visit_ops, *norm_ops, *update_ops;
     struct visit *visits;
     uint32_t visit_count, visit_capacity;
+    uint32_t *place_of;          /* [micro_batches * stretches] the place of a pass's activations */
     int64_t *group_of;           /* [sizing->layers] its checkpoint group, or -1 */
     int64_t *group_first;        /* [checkpoint_count] the first layer of a group */
     uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */
@@ -221,6 +222,9 @@ struct mw_plan *mw_build_folded(const struct mw_sizing *sizing, struct mw_folds 
 
 /* --- planner/build/schedule.c --- */
 void mw_schedule_visits(struct builder *b);
+/* The place of a micro-batch's pass through a stretch, and of a visit's. */
+uint32_t mw_place_of(const struct builder *b, uint32_t micro_batch, int64_t stretch);
+uint32_t mw_visit_place(const struct builder *b, const struct visit *visit);
 /* Of the unit that the visit computes, which is the one that it fetches. */
 int mw_visit_tensors(const struct builder *b, const struct visit *visit);
 /* What the visit has of tensor `turn` of its unit, or of the unit that it fetches; false: nothing,
@@ -246,15 +250,16 @@ void mw_gradient_flush(struct builder *b); /* accumulates a gradient that is sti
 void mw_gradient_sum_copies(struct builder *b);
 
 /* --- planner/build/checkpoint.c --- */
-/* The number of a checkpoint: its layer group, at the micro-batch's turn among those in flight. */
-int64_t mw_checkpoint_at(const struct builder *b, int64_t layer, uint32_t mb);
+/* The number of a group's checkpoint, at the place of the micro-batch's pass among those in
+ * flight. */
+int64_t mw_checkpoint_at(const struct builder *b, int64_t group, uint32_t mb);
 /* --- planner/build/schedule.c --- */
 bool mw_drops_layer(const struct builder *b, int64_t layer);
 /* The first layer of a checkpoint's group that the step does not leave out; -1: it has none. */
 int64_t mw_first_of_group(const struct builder *b, int64_t group);
 uint32_t mw_checkpoint_slot(struct builder *b, int64_t checkpoint);
-void mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32_t mb);
-void mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb);
+void mw_checkpoint_store(struct builder *b, int64_t group, uint32_t slot, uint32_t mb);
+void mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb);
 
 /* --- planner/build/stage.c --- */
 /* Around each visit: receives what it needs from neighbouring stages, and sends what they need. */

@@ -46,9 +46,9 @@ has_lane(const struct builder *b, int lane)
     const struct mw_sizing *s = b->sizing;
 
     if (lane == LANE_STAGE_INPUT || lane == LANE_STAGE_GRADIENT_OUTPUT)
-        return s->stage > 0;
+        return s->stage > 0 || s->stretches > 1;
     if (lane == LANE_STAGE_OUTPUT || lane == LANE_STAGE_GRADIENT_INPUT)
-        return s->next_stage != NULL;
+        return s->next_stage != NULL || s->stretches > 1;
     return lane < LANE_UPDATE_COLLECTIVE || mw_settings_update_apart(&s->settings);
 }
 
@@ -209,7 +209,7 @@ add_tensors(struct builder *b)
         mw_plan_add_tensor(
             b->plan, (struct mw_tensor){
                          .program = b->program,
-                         .layer = layer < 0 ? -1 : layer + (int32_t)s->first_layer,
+                         .layer = layer < 0 ? -1 : (int32_t)mw_sizing_model_layer(s, layer),
                          .operators = operator_bits(class, tensor),
                          .dtype = tensor->dtype,
                          .gradient_dtype =

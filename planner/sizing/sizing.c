@@ -88,6 +88,36 @@ take_operators(struct mw_class_info *class, const struct mw_operators *operators
     memcpy(class->operators, operators->info, operators->count * sizeof *operators->info);
 }
 
+int64_t
+mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer)
+{
+    return sizing->stretches == 1 ? 0 : layer * sizing->stretches / sizing->layers;
+}
+
+int64_t
+mw_sizing_model_layer(const struct mw_sizing *sizing, int64_t layer)
+{
+    int64_t stretch = mw_sizing_stretch_of(sizing, layer);
+
+    return sizing->first_layer + layer +
+           stretch * (sizing->pp - 1) * (sizing->layers / sizing->stretches);
+}
+
+/* Of a kind, among the first `layers` of the stage. */
+static int64_t
+count_blocks(const struct mw_sizing *sizing, enum mw_block_kind kind, int64_t layers)
+{
+    int64_t each = sizing->layers / sizing->stretches, count = 0;
+
+    for (int64_t stretch = 0; stretch < sizing->stretches && layers > 0; stretch++) {
+        int64_t first = sizing->first_layer + stretch * sizing->pp * each;
+        int64_t here = sizing->stretches == 1 ? layers : MIN(layers, each);
+        count += mw_model_count_blocks(sizing->model, kind, first, first + here);
+        layers -= here;
+    }
+    return count;
+}
+
 /* The operators and units of the stage's classes. */
 static void
 fill_classes(struct mw_sizing *sizing, const struct mw_model_walk *walk,
@@ -103,9 +133,7 @@ fill_classes(struct mw_sizing *sizing, const struct mw_model_walk *walk,
     classes[MW_CLASS_TAIL].blocks = classes[MW_CLASS_TAIL].operator_count > 0;
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
         struct mw_class_info *class = &classes[MW_CLASS_LAYERS + kind];
-        class->blocks =
-            mw_model_count_blocks(sizing->model, (enum mw_block_kind)kind, sizing->first_layer,
-                                  sizing->first_layer + sizing->layers);
+        class->blocks = count_blocks(sizing, (enum mw_block_kind)kind, sizing->layers);
         if (class->blocks)
             take_operators(class, &walk->blocks[kind]);
     }
@@ -261,8 +289,8 @@ mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer)
             layer -= sizing->classes[kind].blocks;
         return (enum mw_class)kind;
     }
-    return (enum mw_class)(MW_CLASS_LAYERS +
-                           mw_model_block_kind(sizing->model, sizing->first_layer + layer));
+    return (enum mw_class)(
+        MW_CLASS_LAYERS + mw_model_block_kind(sizing->model, mw_sizing_model_layer(sizing, layer)));
 }
 
 uint32_t
@@ -278,8 +306,7 @@ mw_sizing_layer_tensor(const struct mw_sizing *sizing, int64_t layer)
     }
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT && !sizing->model->by_turns; kind++)
         tensors += classes[MW_CLASS_LAYERS + kind].tensor_count *
-                   mw_model_count_blocks(sizing->model, (enum mw_block_kind)kind,
-                                         sizing->first_layer, sizing->first_layer + layer);
+                   count_blocks(sizing, (enum mw_block_kind)kind, layer);
     return (uint32_t)tensors;
 }
 
@@ -409,19 +436,6 @@ set_ranks(struct mw_sizing *sizing)
     sizing->tokens = sizing->sequences * settings->seq;
 }
 
-/* One forward, one backward: a stage is ahead by the number of stages after it (PipeDream-flush;
- * Narayanan et al. 2021, arXiv 2104.04473, Sec. 2.2.1); all forward before any goes back (GPipe,
- * arXiv 1811.06965, Sec. 2.3). */
-static int64_t
-in_flight(const struct mw_sizing *sizing, int64_t stage)
-{
-    int64_t micro_batches = MAX(1, sizing->settings.grad_accum);
-    bool all = mw_settings_layer_order(&sizing->settings) ||
-               sizing->settings.schedule == MW_SCHEDULE_GPIPE;
-
-    return all ? micro_batches : CLAMP(sizing->pp - stage, 1, micro_batches);
-}
-
 /* The layers of two stages differ by at most one. */
 static void
 set_stage(struct mw_sizing *sizing, int64_t stage)
@@ -429,9 +443,10 @@ set_stage(struct mw_sizing *sizing, int64_t stage)
     int64_t layers = sizing->model->layers, pp = sizing->pp;
 
     sizing->stage = stage;
-    sizing->first_layer = layers * stage / pp;
-    sizing->layers = layers * (stage + 1) / pp - sizing->first_layer;
-    sizing->micro_batches_in_flight = in_flight(sizing, stage);
+    sizing->stretches = mw_settings_stretches(&sizing->settings);
+    sizing->first_layer = layers * stage / pp / sizing->stretches;
+    sizing->layers = layers * (stage + 1) / pp - layers * stage / pp;
+    sizing->micro_batches_in_flight = mw_sizing_passes_in_flight(sizing);
 }
 
 /* A run that ends before the delay begins has none. */
