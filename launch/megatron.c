@@ -98,6 +98,12 @@ has_no_optimizer(const struct mw_launch_plan *plan)
     return !optimizer_name(plan);
 }
 
+static bool
+all_forward_first(const struct mw_launch_plan *plan)
+{
+    return plan->sizing->settings.schedule == MW_SCHEDULE_GPIPE;
+}
+
 static const struct mw_launch_rule rules[] = {
     {"strategy", MW_LAUNCH_REFUSED, shards_and_offloads,
      "its optimizer on the host goes with parameters that each GPU keeps whole"},
@@ -112,7 +118,10 @@ static const struct mw_launch_rule rules[] = {
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"sequence-parallel", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
-    {"schedule", MW_LAUNCH_REFUSED, NULL, "its stages do one forward and one backward in turn"},
+    {"schedule", MW_LAUNCH_REFUSED, all_forward_first,
+     "its stages do one forward and one backward in turn"},
+    {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"virtual-stages", MW_LAUNCH_CARRIED, NULL, NULL},
     {"overlap", MW_LAUNCH_CARRIED, NULL, NULL},
     {"state-layout", MW_LAUNCH_CARRIED, NULL, NULL},
     {"activation-checkpoint-interval", MW_LAUNCH_CARRIED, NULL, NULL},
@@ -252,6 +261,9 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
     if (s->sequence_parallel == 1)
         mw_launch_word(shell, "--sequence-parallel");
     mw_launch_option_number(shell, "--pipeline-model-parallel-size", s->pp);
+    if (plan->sizing->stretches > 1)
+        mw_launch_option_number(shell, "--num-layers-per-virtual-pipeline-stage",
+                                plan->sizing->layers / plan->sizing->stretches);
     add_sharding(shell, plan);
     add_recompute(shell, plan);
     add_batch(shell, plan);

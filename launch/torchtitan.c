@@ -67,6 +67,7 @@ static const struct mw_launch_rule rules[] = {
     {"sequence-parallel", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"virtual-stages", MW_LAUNCH_CARRIED, NULL, NULL},
     {"dtype", MW_LAUNCH_REFUSED, is_fp16, "it trains in bf16 or fp32"},
     {"train", MW_LAUNCH_REFUSED, NULL, "the configuration trains all parameters"},
     {"optimizer", MW_LAUNCH_LEFT, mw_launch_trains_else, "the configuration has AdamW"},
@@ -124,7 +125,12 @@ add_parallelism(GString *text, const struct mw_launch_plan *plan)
     line(text, "parallelism.pipeline_parallel_degree", s->pp);
     if (s->pp > 1) {
         word(text, "parallelism.pipeline_parallel_schedule",
-             s->schedule == MW_SCHEDULE_GPIPE ? "GPipe" : "1F1B");
+             s->schedule == MW_SCHEDULE_GPIPE         ? "GPipe"
+             : s->schedule == MW_SCHEDULE_INTERLEAVED ? "Interleaved1F1B"
+                                                      : "1F1B");
+        if (plan->sizing->stretches > 1)
+            line(text, "parallelism.pipeline_parallel_layers_per_stage",
+                 plan->sizing->layers / plan->sizing->stretches);
         line(text, "parallelism.pipeline_parallel_microbatch_size", mw_launch_micro_batch(plan));
     }
 }

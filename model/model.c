@@ -793,6 +793,33 @@ mw_model_tail(const struct mw_model *model, const struct mw_shape *shape,
     return walk_end(model, shape, MW_PLACE_TAIL, out);
 }
 
+static int64_t
+count_params(const struct mw_operators *operators)
+{
+    int64_t params = 0;
+
+    for (int i = 0; i < operators->count; i++)
+        params = MW_SUM(params, operators->info[i].params);
+    return params;
+}
+
+int64_t
+mw_model_copying_tail(const struct mw_model *model, const struct mw_shape *shape,
+                      struct mw_operators *out)
+{
+    g_autofree struct mw_model *apart = g_memdup2(model, sizeof *model);
+    struct mw_shape with = *shape;
+    struct mw_operators tied;
+    uint32_t logits = 1u << MW_OPERATOR_LOGITS;
+    bool frozen = shape->trained.frozen >> MW_OPERATOR_EMBEDDING & 1;
+
+    apart->tied_embedding = false;
+    with.trained.frozen = frozen ? with.trained.frozen | logits : with.trained.frozen & ~logits;
+    tied.count = mw_model_tail(model, shape, tied.info);
+    out->count = mw_model_tail(apart, &with, out->info);
+    return count_params(out) - count_params(&tied);
+}
+
 void
 mw_model_walk(const struct mw_model *model, const struct mw_shape *shape, struct mw_model_walk *out)
 {

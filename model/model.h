@@ -263,6 +263,10 @@ struct mw_model_walk {
 };
 void mw_model_walk(const struct mw_model *model, const struct mw_shape *shape,
                    struct mw_model_walk *out);
+/* The tail of a pipeline's last stage, which has a copy of a tied embedding's matrix: returns the
+ * copy's elements, 0 if the model says none of its own for its logits. */
+int64_t mw_model_copying_tail(const struct mw_model *model, const struct mw_shape *shape,
+                              struct mw_operators *out);
 
 static inline bool
 mw_model_has_rms_norm(const struct mw_model *model)

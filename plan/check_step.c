@@ -61,6 +61,25 @@ mw_step_splits(const struct mw_step_check *check, int32_t layer, int operator_)
            mw_operator_row(operator_)->sums_backward && check->plan->tensors[t].trainable;
 }
 
+bool
+mw_step_has(const struct mw_step_check *check, int64_t layer)
+{
+    return !check->stretch_step ||
+           (layer - check->layer_first) % check->stretch_step < check->stretch;
+}
+
+int64_t
+mw_step_stretch_end(const struct mw_step_check *check, int64_t layer)
+{
+    return layer + check->stretch;
+}
+
+int64_t
+mw_step_next_stretch(const struct mw_step_check *check, int64_t layer)
+{
+    return check->stretch_step ? layer + check->stretch_step : check->layer_behind;
+}
+
 enum mw_tier
 mw_step_tier(const struct mw_step_check *check, uint32_t slot)
 {
@@ -137,6 +156,8 @@ check_operators(struct mw_step_check *check)
     for (int64_t l = -1; l < check->layer_behind; l = l < 0 ? check->layer_first : l + 1)
         for (int o = 1; o < MW_OPERATOR_COUNT; o++) {
             uint32_t t = check->tensor_of[(l + 1) * MW_OPERATOR_COUNT + o];
+            if (l >= 0 && !mw_step_has(check, l))
+                continue;
             if ((t != MW_NONE) != is_of_model(check, l, o))
                 return mw_plan_refuse(&check->base,
                                       "program %u: %s tensor of the %s of layer %" PRId64
@@ -145,6 +166,38 @@ check_operators(struct mw_step_check *check)
                                       mw_operator_name(o), l, t == MW_NONE ? "" : " not there");
         }
     return true;
+}
+
+static bool
+has_tensor(const struct mw_step_check *check, int64_t layer)
+{
+    for (int o = 1; o < MW_OPERATOR_COUNT; o++)
+        if (check->tensor_of[(layer + 1) * MW_OPERATOR_COUNT + o] != MW_NONE)
+            return true;
+    return false;
+}
+
+/* Layers that a program has in several stretches come in equal ones, at equal distances. */
+static bool
+find_stretches(struct mw_step_check *check)
+{
+    int64_t end = check->layer_first, next;
+
+    while (end < check->layer_behind && has_tensor(check, end))
+        end++;
+    next = end;
+    while (next < check->layer_behind && !has_tensor(check, next))
+        next++;
+    check->stretch = end - check->layer_first;
+    check->stretch_step = next < check->layer_behind ? next - check->layer_first : 0;
+    bool good = !check->stretch_step ||
+                (check->layer_behind - check->layer_first) % check->stretch_step == check->stretch;
+    for (int64_t l = check->layer_first; l < check->layer_behind; l++)
+        good = good && has_tensor(check, l) == mw_step_has(check, l);
+    return good || mw_plan_refuse(&check->base,
+                                  "program %u: has neither all layers from %" PRId64 " to %" PRId64
+                                  " nor equal stretches of them",
+                                  check->program, check->layer_first, check->layer_behind - 1);
 }
 
 static bool
@@ -169,11 +222,14 @@ index_tensors(struct mw_step_check *check)
     if (check->layer_first >= check->layer_behind)
         return mw_plan_refuse(&check->base, "program %u: has no layer of the model",
                               check->program);
+    if (!find_stretches(check))
+        return false;
     if (!plan->shape.has_decoder)
         return true;
     if (!check_operators(check))
         return false;
-    if (plan->shape.decoder.tied_embedding && check->layer_first == 0)
+    if (plan->shape.decoder.tied_embedding && check->layer_first == 0 &&
+        check->layer_behind == check->layers)
         check->tensor_of[MW_OPERATOR_LOGITS] = check->tensor_of[MW_OPERATOR_LOSS] =
             check->tensor_of[MW_OPERATOR_EMBEDDING];
     return true;
@@ -238,7 +294,7 @@ find_dropped(struct mw_step_check *check)
             check->dropped[op->layer] = false;
     }
     for (int64_t l = check->layer_first; l < check->layer_behind; l++)
-        dropped += check->dropped[l];
+        dropped += check->dropped[l] || !mw_step_has(check, l);
     return dropped < check->layer_behind - check->layer_first ||
            mw_plan_refuse(&check->base, "program %u: no layer is computed", check->program);
 }
@@ -300,6 +356,11 @@ find_ranks(struct mw_step_check *check)
         return mw_plan_refuse(&check->base, "%s: %" PRId64 " ranks agree on the norm, of %u",
                               mw_step_label(check, check->agree).text, ranks,
                               check->plan->world_ranks);
+    if (check->stretch_step && check->stretch_step != check->pp * check->stretch)
+        return mw_plan_refuse(&check->base,
+                              "program %u: its stretches of %" PRId64 " layers begin at distances "
+                              "of %" PRId64 ", and there are %" PRId64 " stages",
+                              check->program, check->stretch, check->stretch_step, check->pp);
     if (check->pp == 1 && (check->layer_first || check->layer_behind != check->layers))
         return mw_plan_refuse(&check->base,
                               "program %u: has layers %" PRId64 " to %" PRId64 " of %" PRId64
@@ -474,8 +535,11 @@ check_programs(struct mw_step_check *check, const uint32_t *sorted, const uint32
         if (!good)
             break;
         int64_t ranks = mw_members_count(&check->plan->programs[p].ranks);
-        layers.ranks[check->layer_first] += ranks;
-        layers.ranks[check->layer_behind] -= ranks;
+        for (int64_t first = check->layer_first; first < check->layer_behind;
+             first = mw_step_next_stretch(check, first)) {
+            layers.ranks[first] += ranks;
+            layers.ranks[mw_step_stretch_end(check, first)] -= ranks;
+        }
         layers.all += ranks;
     }
     good = good && check_layers(check, &layers);

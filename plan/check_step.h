@@ -18,6 +18,7 @@
 
 /* What an op does to a part's gradient, by kind. */
 enum mw_step_gradient {
+    MW_STEP_COPIES, /* summed up with that of a copy, in another stage */
     MW_STEP_REDUCE,
     MW_STEP_DOWN, /* to the host */
     MW_STEP_SUM_READ,
@@ -57,6 +58,8 @@ struct mw_step_check {
     const uint32_t *ops; /* [op_count] in a topological order */
     uint32_t op_count;
     int64_t layer_first, layer_behind; /* the latter is not its own */
+    int64_t stretch, stretch_step;     /* layers that follow each other, and from the first of them
+                                        * to where the next ones begin; 0: there are no others */
     bool *dropped;                     /* [layers] */
     uint32_t *tensor_of;               /* [(layers + 1) * MW_OPERATOR_COUNT], MW_NONE: none */
     uint32_t begin, agree, commit;
@@ -91,6 +94,11 @@ bool mw_step_drops(const struct mw_step_check *check, int32_t layer);
 /* Whether backward of this operator of a layer leaves the gradients of its weights to an op of
  * their own, which follows its last part (MW_OBJECT_GRADIENTS). */
 bool mw_step_splits(const struct mw_step_check *check, int32_t layer, int operator_);
+/* Whether a layer from layer_first on, below layer_behind, is the program's. */
+bool mw_step_has(const struct mw_step_check *check, int64_t layer);
+/* The layer behind the stretch that begins with `layer`, and where the next one begins. */
+int64_t mw_step_stretch_end(const struct mw_step_check *check, int64_t layer);
+int64_t mw_step_next_stretch(const struct mw_step_check *check, int64_t layer);
 enum mw_tier mw_step_tier(const struct mw_step_check *check, uint32_t slot);
 
 static inline const struct mw_work *

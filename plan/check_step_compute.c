@@ -171,14 +171,18 @@ put_tail(struct row *row)
     put_end(row, MW_PHASE_BACKWARD, MW_OPERATOR_FINAL_NORM, 0);
 }
 
+/* Of the stretch that has the layer. */
 static struct mw_recomputed
-recomputed_of(const struct mw_step_check *check)
+recomputed_of(const struct mw_step_check *check, int64_t layer)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
+    int64_t first = check->layer_first;
 
+    if (check->stretch_step)
+        first = layer - (layer - first) % check->stretch_step;
     return (struct mw_recomputed){
-        .begin = check->layer_first,
-        .end = check->layer_behind,
+        .begin = first,
+        .end = mw_step_stretch_end(check, first),
         .interval = shape->checkpoint_interval,
         .kept = shape->kept_layers,
         .set = mw_layer_set_is_empty(&shape->recomputed) ? NULL : &shape->recomputed};
@@ -188,7 +192,7 @@ recomputed_of(const struct mw_step_check *check)
 static int64_t
 first_of_group(const struct mw_step_check *check, int64_t layer)
 {
-    const struct mw_recomputed recomputed = recomputed_of(check);
+    const struct mw_recomputed recomputed = recomputed_of(check, layer);
     int64_t behind, first = mw_recomputed_group(&recomputed, layer, &behind);
 
     while (first < layer && check->dropped[first])
@@ -221,14 +225,15 @@ put_group(struct row *row, int64_t first, int64_t behind)
             put_layer(row, MW_PHASE_BACKWARD, (int32_t)l, false);
 }
 
+/* Of the stretch that begins with layer `first`. */
 static void
-put_back(struct row *row)
+put_back(struct row *row, int64_t first)
 {
     const struct mw_step_check *check = row->check;
-    const struct mw_recomputed recomputed = recomputed_of(check);
+    const struct mw_recomputed recomputed = recomputed_of(check, first);
     bool whole = check->plan->shape.whole_checkpoints;
 
-    for (int64_t layer = check->layer_behind - 1, behind; layer >= check->layer_first; layer--) {
+    for (int64_t layer = recomputed.end - 1, behind; layer >= first; layer--) {
         if (whole || !mw_recomputed_has(&recomputed, layer)) {
             put_kept(row, layer, whole);
             continue;
@@ -263,26 +268,28 @@ static bool
 waits_for_logits(const struct mw_step_check *check)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
-    const struct mw_recomputed recomputed = recomputed_of(check);
-    bool all = shape->checkpoint_interval && !shape->whole_checkpoints && !shape->layer_order;
+    const struct mw_recomputed recomputed = recomputed_of(check, check->layer_first);
+    bool all = shape->checkpoint_interval && !shape->whole_checkpoints && !shape->layer_order &&
+               !check->stretch_step;
 
     for (int64_t l = check->layer_first; l < check->layer_behind; l++)
         all = all && mw_recomputed_has(&recomputed, l);
     return all && check->plan->programs[check->program].in_flight > 1;
 }
 
+/* Forward through the stretch that begins with layer `first`. */
 static void
-make_row(struct row *row)
+put_forward(struct row *row, int64_t first)
 {
     const struct mw_step_check *check = row->check;
     const struct mw_plan *plan = check->plan;
-    const struct mw_recomputed recomputed = recomputed_of(check);
-    bool ends = plan->shape.has_decoder, first = ends && check->layer_first == 0;
-    bool last = ends && check->layer_behind == check->layers;
+    const struct mw_recomputed recomputed = recomputed_of(check, first);
+    bool ends = plan->shape.has_decoder;
+    size_t begin = row->count;
 
-    if (first)
+    if (ends && first == 0)
         put_end(row, MW_PHASE_FORWARD, MW_OPERATOR_EMBEDDING, 0);
-    for (int64_t l = check->layer_first; l < check->layer_behind; l++) {
+    for (int64_t l = first; l < recomputed.end; l++) {
         size_t before = row->count;
         if (!check->dropped[l])
             put_layer(row, MW_PHASE_FORWARD, (int32_t)l,
@@ -291,26 +298,52 @@ make_row(struct row *row)
         if (plan->shape.whole_checkpoints && row->count > before)
             row->all[row->count - 1].checkpoint = true;
     }
-    if (row->count && ends) {
-        row->all[0].received = !first;
-        row->all[row->count - 1].sent = !last;
+    if (row->count > begin && ends) {
+        row->all[begin].received = first > 0;
+        row->all[row->count - 1].sent = recomputed.end < check->layers;
     }
+}
+
+/* Back through it: from the logits, or from where its gradients come in. */
+static void
+put_return(struct row *row, int64_t first)
+{
+    const struct mw_step_check *check = row->check;
+    const struct mw_plan *plan = check->plan;
+    bool ends = plan->shape.has_decoder;
+    bool last = ends && mw_step_stretch_end(check, first) == check->layers;
     size_t turn = row->count;
+
     if (last)
         put_tail(row);
     if (last && turn && waits_for_logits(check))
         row->all[turn - 1].sent = row->all[turn].received = true;
-    put_back(row);
+    put_back(row, first);
     uint32_t embedding = check->tensor_of[MW_OPERATOR_EMBEDDING];
-    if (first && embedding != MW_NONE && plan->tensors[embedding].trainable)
+    if (ends && first == 0 && embedding != MW_NONE && plan->tensors[embedding].trainable)
         put_end(row, MW_PHASE_BACKWARD, MW_OPERATOR_EMBEDDING, 0);
     while (turn < row->count && row->all[turn].phase != MW_PHASE_BACKWARD)
         turn++;
     if (turn < row->count && ends) {
         row->all[turn].received = !last;
-        row->all[row->count - 1].sent = !first;
+        row->all[row->count - 1].sent = first > 0;
     }
-    if (plan->shape.layer_order && plan->shape.checkpoint_interval && ends)
+}
+
+static void
+make_row(struct row *row)
+{
+    const struct mw_step_check *check = row->check;
+    const struct mw_step_shape *shape = &check->plan->shape;
+    int64_t last = check->layer_behind - check->stretch;
+
+    for (int64_t first = check->layer_first; first < check->layer_behind;
+         first = mw_step_next_stretch(check, first))
+        put_forward(row, first);
+    for (int64_t first = last; first >= check->layer_first;
+         first -= check->stretch_step ? check->stretch_step : check->layers)
+        put_return(row, first);
+    if (shape->layer_order && shape->checkpoint_interval && shape->has_decoder)
         mark_stops(row);
 }
 

@@ -254,6 +254,18 @@ part_of(const struct mw_step_check *check, uint32_t tensor, uint32_t tile)
     return &check->parts[check->part_of[tensor] + tile];
 }
 
+/* Whether the first and the last stage of a pipeline have a copy each of the tensor: of a tied
+ * embedding. */
+static bool
+is_copied(const struct mw_step_check *check, const struct mw_tensor *tensor)
+{
+    uint32_t ends = 1u << MW_OPERATOR_EMBEDDING | 1u << MW_OPERATOR_LOGITS;
+
+    return check->pp > 1 && check->plan->shape.has_decoder &&
+           check->plan->shape.decoder.tied_embedding && tensor->trainable && tensor->layer < 0 &&
+           tensor->operators & ends;
+}
+
 /* How often a part's gradient does this in a step; the last micro-batch's does it, of fewer. */
 static uint32_t
 times(const struct mw_step_check *check, const struct mw_tensor *tensor, enum mw_step_gradient what)
@@ -264,6 +276,8 @@ times(const struct mw_step_check *check, const struct mw_tensor *tensor, enum mw
     uint32_t home_times = mw_plan_sums_passing(check->plan, tensor) ? 1 : all;
 
     switch (what) {
+    case MW_STEP_COPIES:
+        return is_copied(check, tensor);
     case MW_STEP_REDUCE:
         return check->dp == 1 ? 0 : whole ? 1 : all;
     case MW_STEP_DOWN:
@@ -364,6 +378,41 @@ adds_passing(const struct mw_step_check *check, uint32_t index, uint32_t t)
            (!before || has_sum_of(check, sum, index, t, before));
 }
 
+/* Whether two ranks meet, along the axis of stages alone. */
+static bool
+joins_stages(const struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_comm *comm = &check->plan->comms[mw_step_work(check, index)->comm];
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
+        if (comm->spans[axis].count != (axis == MW_AXIS_PP ? 2 : 1))
+            return false;
+    return true;
+}
+
+/* One op for all parts, as the copies may be cut into unlike ones: of the word embedding alone,
+ * which positions or a final norm may follow. */
+static bool
+sums_copies(struct mw_step_check *check, uint32_t index, uint32_t t)
+{
+    const struct mw_tensor *tensor = &check->plan->tensors[t];
+    const struct mw_step_shape *shape = &check->plan->shape;
+    int64_t rows = (shape->decoder.vocab + check->tp - 1) / check->tp;
+    bool good = tensor->gradients_whole && is_copied(check, tensor) &&
+                mw_step_slot(check, index, MW_ROLE_GRADIENT) == tensor->gradient_slot &&
+                mw_step_work(check, index)->bytes ==
+                    mw_dtype_bytes(tensor->gradient_dtype, rows * shape->decoder.hidden);
+
+    for (uint32_t tile = 0; tile < tensor->tiles; tile++) {
+        struct mw_step_part *part = part_of(check, t, tile);
+        good = good && part->made == shape->micro_batches &&
+               part->done[MW_STEP_ACCUMULATE] == times(check, tensor, MW_STEP_ACCUMULATE);
+        part->left = (uint32_t)shape->micro_batches;
+        part->done[MW_STEP_COPIES] += tile > 0; /* that of part 0 is the op's */
+    }
+    return good;
+}
+
 static bool
 reduces(struct mw_step_check *check, uint32_t index, uint32_t t)
 {
@@ -378,7 +427,8 @@ reduces(struct mw_step_check *check, uint32_t index, uint32_t t)
         return mw_step_work(check, index)->kind == MW_OP_REDUCE_SCATTER && from != MW_NONE &&
                to != MW_NONE && takes_made(check, index, t, from) && arrives == (to == home);
     if (mw_step_slot(check, index, MW_ROLE_GRADIENT) != home ||
-        (mw_step_work(check, index)->kind == MW_OP_ALL_REDUCE) != tensor->state_whole)
+        (mw_step_work(check, index)->kind == MW_OP_ALL_REDUCE) != tensor->state_whole ||
+        part->done[MW_STEP_COPIES] != times(check, tensor, MW_STEP_COPIES))
         return false;
     return is_made_at_home(check, tensor)
                ? takes_made(check, index, t, home)
@@ -451,6 +501,10 @@ find_gradient_op(struct mw_step_check *check, uint32_t index, uint32_t t,
     switch (mw_step_work(check, index)->kind) {
     case MW_OP_REDUCE_SCATTER:
     case MW_OP_ALL_REDUCE:
+        if (joins_stages(check, index)) {
+            *what = MW_STEP_COPIES;
+            return sums_copies(check, index, t);
+        }
         *what = MW_STEP_REDUCE;
         return reduces(check, index, t);
     case MW_OP_D2H:
@@ -501,8 +555,9 @@ static bool
 check_gradients(struct mw_step_check *check)
 {
     static const char *const names[MW_STEP_GRADIENT_COUNT] = {
-        "a reduction over ranks", "a transfer to the host", "the sum's read from drives",
-        "an accumulation",        "the norm of a part",     "a write to drives"};
+        "a sum with its copy's",      "a reduction over ranks", "a transfer to the host",
+        "the sum's read from drives", "an accumulation",        "the norm of a part",
+        "a write to drives"};
     const struct mw_plan *plan = check->plan;
 
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
@@ -538,8 +593,11 @@ is_handed(const struct mw_step_check *check, uint32_t index, uint32_t slot, enum
     uint32_t by = check->slots[slot].definer;
     const struct mw_op *op = &check->plan->ops[index];
 
+    bool hop = kind == MW_OP_RECV || mw_step_work(check, index)->kind == MW_OP_SEND;
+
     return by != MW_NONE && mw_step_work(check, by)->kind == kind &&
            check->plan->ops[by].micro_batch == op->micro_batch &&
+           (!hop || !check->stretch_step || check->plan->ops[by].layer == op->layer) &&
            (check->plan->ops[by].phase == MW_PHASE_BACKWARD) == (op->phase == MW_PHASE_BACKWARD);
 }
 
@@ -728,37 +786,79 @@ check_op(struct mw_step_check *check, uint32_t index)
     return work->object != MW_OBJECT_CHECKPOINT || check_checkpoint_move(check, index);
 }
 
-/* Each way between stages, for every micro-batch in turn. */
+/* Whether what a hop meets is of the same micro-batch, and of the layers beside its own. */
+static bool
+meets_neighbour(const struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_plan_matches *matches = &check->base.matches;
+    const struct mw_op *op = &check->plan->ops[index];
+    bool before =
+        (mw_step_work(check, index)->hop > 0) == (mw_step_work(check, index)->kind == MW_OP_SEND);
+
+    if (op->match == MW_NONE)
+        return true;
+    uint32_t at = matches->begin[matches->of_op[index]];
+    uint32_t other =
+        matches->members[at] == index ? matches->members[at + 1] : matches->members[at];
+    const struct mw_op *met = &check->plan->ops[other];
+    return met->micro_batch == op->micro_batch && met->phase == op->phase &&
+           met->layer == op->layer + (before ? 1 : -1);
+}
+
+/* One way, over the boundary at a layer of this side, for every micro-batch in turn. */
+struct way {
+    enum mw_op_kind kind;
+    bool back, is_there;
+    int64_t layer;
+    const char *name;
+};
+
+static bool
+check_way(struct mw_step_check *check, const struct way *way)
+{
+    const struct mw_plan *plan = check->plan;
+    int64_t next = 0;
+
+    for (uint32_t i = 0; i < check->op_count; i++) {
+        const struct mw_op *op = &plan->ops[check->ops[i]];
+        const struct mw_work *work = mw_step_work(check, check->ops[i]);
+        if (work->kind != way->kind || (op->phase == MW_PHASE_BACKWARD) != way->back ||
+            (check->stretch_step && op->layer != way->layer))
+            continue;
+        if (!way->is_there || op->micro_batch != next++ || (work->hop != 1 && work->hop != -1) ||
+            (work->hop > 0) == way->back || !meets_neighbour(check, check->ops[i]))
+            return refuse(check, check->ops[i], "is not what its stage hands on next");
+    }
+    return !way->is_there || next == plan->shape.micro_batches ||
+           mw_plan_refuse(&check->base, "program %u: micro-batch %" PRId64 " does not %s",
+                          check->program, next, way->name);
+}
+
 static bool
 check_hops(struct mw_step_check *check)
 {
-    bool forth = check->layer_first > 0, on = check->layer_behind < check->layers;
-    const struct {
-        enum mw_op_kind kind;
-        bool back, is_there;
-        const char *name;
-    } ways[] = {{MW_OP_RECV, false, forth, "receive from the stage before"},
-                {MW_OP_SEND, false, on, "send to the stage behind"},
-                {MW_OP_RECV, true, on, "receive from the stage behind"},
-                {MW_OP_SEND, true, forth, "send to the stage before"}};
-    const struct mw_plan *plan = check->plan;
+    int64_t hops = 0, ways_there = 0;
 
-    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        int64_t next = 0;
-        for (uint32_t i = 0; i < check->op_count; i++) {
-            const struct mw_op *op = &plan->ops[check->ops[i]];
-            const struct mw_work *work = mw_step_work(check, check->ops[i]);
-            if (work->kind != ways[w].kind || (op->phase == MW_PHASE_BACKWARD) != ways[w].back)
-                continue;
-            if (!ways[w].is_there || op->micro_batch != next++ ||
-                (work->hop != 1 && work->hop != -1) || (work->hop > 0) == ways[w].back)
-                return refuse(check, check->ops[i], "is not what its stage hands on next");
+    for (int64_t first = check->layer_first; first < check->layer_behind;
+         first = mw_step_next_stretch(check, first)) {
+        int64_t end = mw_step_stretch_end(check, first);
+        bool forth = first > 0, on = end < check->layers;
+        const struct way ways[] = {
+            {MW_OP_RECV, false, forth, first, "receive from the stage before"},
+            {MW_OP_SEND, false, on, end - 1, "send to the stage behind"},
+            {MW_OP_RECV, true, on, end - 1, "receive from the stage behind"},
+            {MW_OP_SEND, true, forth, first, "send to the stage before"}};
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            if (!check_way(check, &ways[w]))
+                return false;
+            ways_there += ways[w].is_there;
         }
-        if (ways[w].is_there && next != plan->shape.micro_batches)
-            return mw_plan_refuse(&check->base, "program %u: micro-batch %" PRId64 " does not %s",
-                                  check->program, next, ways[w].name);
     }
-    return true;
+    for (uint32_t i = 0; i < check->op_count; i++)
+        hops += mw_op_traits(mw_step_work(check, check->ops[i])->kind)->joins == MW_JOINS_PAIR;
+    return hops == ways_there * check->plan->shape.micro_batches ||
+           mw_plan_refuse(&check->base, "program %u: sends or receives where no stretch ends",
+                          check->program);
 }
 
 bool

@@ -101,7 +101,22 @@ mw_comm_group(const struct mw_comm *comm, uint32_t rank)
     return group;
 }
 
-/* Along an axis, a node has as many ranks of a group as it has strides. */
+/* Groups of a communicator: all ranks are in one, or along its only axis those of the first ranks
+ * whose group ends within the world. */
+static uint32_t
+count_groups(const struct mw_axis_span spans[MW_AXIS_COUNT], uint32_t world_ranks)
+{
+    uint32_t reach = 1, period = 1;
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
+        reach += spans[axis].stride * (spans[axis].count - 1);
+        period = spans[axis].stride ? spans[axis].stride * spans[axis].count : period;
+    }
+    return world_ranks % period ? world_ranks + 1 - reach : world_ranks / count(spans);
+}
+
+/* Along an axis, a node has as many ranks of a group as it has strides; and all of them, if it is
+ * the only one. */
 struct mw_comm_shape
 mw_plan_comm_shape(const struct mw_plan *plan, uint32_t comm)
 {
@@ -113,7 +128,9 @@ mw_plan_comm_shape(const struct mw_plan *plan, uint32_t comm)
         uint32_t here = strides < spans[axis].count ? strides : spans[axis].count;
         shape.ranks_per_node *= here ? here : 1;
     }
-    uint32_t groups = plan->world_ranks / shape.size;
+    if (plan->world_ranks <= plan->ranks_per_node)
+        shape.ranks_per_node = shape.size;
+    uint32_t groups = count_groups(spans, plan->world_ranks);
     uint32_t most = plan->ranks_per_node / shape.ranks_per_node;
     shape.groups_per_node = most < groups ? most : groups;
     return shape;

@@ -125,6 +125,8 @@ split_global_batch(struct search *search)
         double sequences = per_gpu / accum * s->tp;
         if (sequences < 1)
             break;
+        if (accum % mw_settings_batch_grain(s))
+            continue;
         if (sequences > most || fabs(sequences - llround(sequences)) > 1e-9)
             continue;
         s->micro_batch = sequences / s->tp;
@@ -134,8 +136,13 @@ split_global_batch(struct search *search)
         add(search, s->micro_batch, accum);
         most = sequences / 2;
     }
-    if (!search->found->count)
-        add(search, s->micro_batch, s->grad_accum);
+    if (search->found->count)
+        return;
+    if (s->micro_batch == MW_AUTO) { /* no multiple divides it: sizing says so */
+        s->micro_batch = 1.0 / (double)s->tp;
+        s->grad_accum = MAX(1, llround(per_gpu * (double)s->tp));
+    }
+    add(search, s->micro_batch, s->grad_accum);
 }
 
 /* --- everything is open ----------------------------------------------------------------------- */
@@ -147,13 +154,15 @@ most_micro_batches(const struct search *search, const struct mw_sizing *two)
 {
     struct mw_settings s = two->settings;
     int64_t ops = mw_sizing_op_count(two), quick = MIN(MW_OPS_QUICK, s.ops_max);
+    int64_t grain = mw_settings_batch_grain(&s);
 
-    s.grad_accum = 3;
+    s.grad_accum = 3 * grain;
     int64_t each =
         mw_sizing_ops_of(search->request->model, search->request->hardware, &s, INT64_MAX) - ops;
     if (ops > quick)
-        return 1;
-    return MIN(MIN(mw_most_micro_batches(&s), GRAD_ACCUM_MAX), 2 + (quick - ops) / MAX(1, each));
+        return grain;
+    int64_t most = MIN(mw_most_micro_batches(&s), GRAD_ACCUM_MAX) / grain;
+    return grain * MAX(1, MIN(most, 2 + (quick - ops) / MAX(1, each)));
 }
 
 /* Adds as many micro-batches of `sequences` as most_micro_batches allows; returns how many. */
@@ -161,16 +170,16 @@ static int64_t
 add_filled(struct search *search, int64_t sequences)
 {
     struct mw_settings *s = &search->s;
-    int64_t accum = 1;
+    int64_t grain = mw_settings_batch_grain(s), accum = grain;
 
-    s->grad_accum = 2;
+    s->grad_accum = 2 * grain;
     s->micro_batch = (double)sequences / s->tp;
-    if (sequences < 1 || mw_most_micro_batches(s) < 2)
-        return 1;
+    if (sequences < 1 || mw_most_micro_batches(s) < 2 * grain)
+        return grain;
     struct mw_sizing *sizing = mw_planner_size_placement(search->request, s, NULL);
     if (sizing && sizing->fits)
         accum = most_micro_batches(search, sizing);
-    if (accum > 1)
+    if (accum > grain)
         add(search, s->micro_batch, accum);
     mw_sizing_free(sizing);
     return accum;
@@ -181,27 +190,28 @@ static void
 find_all(struct search *search, int64_t *guess)
 {
     struct mw_settings *s = &search->s;
+    int64_t grain = mw_settings_batch_grain(s);
 
-    s->grad_accum = 1;
+    s->grad_accum = grain;
     int64_t most = mw_most_sequences(s);
     int64_t whole = largest_sequences(search->request, s, *guess);
     *guess = MAX(1, whole);
-    add(search, (double)*guess / s->tp, 1);
+    add(search, (double)*guess / s->tp, grain);
     /* If one micro-batch does not fit, two do not fit either. */
     if (!whole || (whole == most && most_tiles(search, whole) <= 1))
         return;
-    s->grad_accum = 2;
+    s->grad_accum = 2 * grain;
     int64_t largest = largest_sequences(search->request, s, whole);
     int64_t accum = add_filled(search, largest);
-    if (accum > 1 && accum < FEW_MICRO_BATCHES)
+    if (accum > grain && accum < FEW_MICRO_BATCHES)
         add_filled(search, most / (accum + 1));
     add_filled(search, largest / 2);
-    s->grad_accum = 2;
+    s->grad_accum = 2 * grain;
     for (int64_t t = 1, most_t = most_tiles(search, largest); t < most_t; t *= 2)
         add_filled(search, largest_with_tiles(search, t));
     if (search->found->count > 1)
         return;
-    s->grad_accum = 1;
+    s->grad_accum = grain;
     find_micro_batch_of(search, whole);
 }
 
@@ -231,7 +241,7 @@ mw_batches_bound(const struct mw_request *request, const struct mw_settings *ask
     struct mw_settings larger = *asked, next = sizing->settings;
     bool fixed = asked->grad_accum != MW_AUTO;
 
-    next.grad_accum += fixed ? 0 : 1;
+    next.grad_accum += fixed ? 0 : mw_settings_batch_grain(&next);
     larger.grad_accum = next.grad_accum;
     if (fixed)
         larger.micro_batch = next.micro_batch + 1.0 / (double)next.tp;
@@ -259,5 +269,6 @@ mw_batches_find(const struct mw_request *request, const struct mw_settings *plac
     else if (open)
         find_micro_batch(&search, guess);
     else
-        add(&search, placed->micro_batch, placed->grad_accum == MW_AUTO ? 1 : placed->grad_accum);
+        add(&search, placed->micro_batch,
+            placed->grad_accum == MW_AUTO ? mw_settings_batch_grain(placed) : placed->grad_accum);
 }

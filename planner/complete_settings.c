@@ -216,7 +216,7 @@ complete_batch(struct mw_settings *s, GError **error)
     if (s->global_batch == MW_AUTO) {
         bool fills = s->micro_batch == MW_AUTO && s->step_tokens_max > 0;
         if (s->grad_accum == MW_AUTO && !fills)
-            s->grad_accum = 1;
+            s->grad_accum = mw_settings_batch_grain(s);
         return true;
     }
     if (!check_sequences(s, error))
@@ -501,6 +501,35 @@ check_recompute(const struct mw_model *model, const struct mw_settings *s, GErro
     return true;
 }
 
+/* Of a pipeline. */
+static bool
+check_schedule(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    bool interleaved = s->schedule == MW_SCHEDULE_INTERLEAVED;
+
+    if (s->schedule != MW_SCHEDULE_1F1B && s->pp == 1)
+        return mw_refuse(error,
+                         "{schedule=%s}: is of a pipeline's stages; give {pp} of 2 or more, or "
+                         "leave it out",
+                         interleaved ? "interleaved" : "gpipe");
+    if (s->virtual_stages != MW_AUTO && !interleaved)
+        return mw_refuse(error,
+                         "{virtual-stages=%" G_GINT64_FORMAT "}: is of {schedule=interleaved}; "
+                         "give both, or leave it out",
+                         s->virtual_stages);
+    if (!interleaved)
+        return true;
+    if (model->by_turns)
+        return mw_refuse(error,
+                         "{schedule=interleaved}: model %s has stacks of layers of several kinds, "
+                         "which are not interleaved; give {schedule=1f1b}",
+                         model->name);
+    if (recomputes_some(s))
+        return mw_refuse(error, "{schedule=interleaved}: recomputes all layers or none; leave out "
+                                "{recompute-layers} and {recompute-list}");
+    return true;
+}
+
 static bool
 check_combination(const struct mw_request *request, const struct mw_settings *s, GError **error)
 {
@@ -548,9 +577,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
             "{seq=%" G_GINT64_FORMAT "}: {tp=%" G_GINT64_FORMAT
             "} slices share its tokens, and must divide it; give {sequence-parallel=off}",
             s->seq, s->tp);
-    if (s->schedule != MW_SCHEDULE_1F1B && s->pp == 1)
-        return mw_refuse(error, "{schedule=gpipe}: is of a pipeline's stages; give {pp} of 2 or "
-                                "more, or leave it out");
+    if (!check_schedule(request->model, s, error))
+        return false;
     if (mw_settings_keeps_whole(s) && !check_whole(s, error))
         return false;
     if (s->dpu_start != MW_AUTO && mw_settings_updates_on_gpu(s))

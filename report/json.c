@@ -118,6 +118,8 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_string(json, "checkpoints", "activations");
     if (r->schedule)
         mw_json_string(json, "schedule", r->schedule);
+    if (r->virtual_stages > 1)
+        mw_json_integer(json, "virtual_stages", r->virtual_stages);
     if (r->layer_order)
         mw_json_string(json, "micro_batch_order", "layer");
     if (r->sequence_parallel)
@@ -260,6 +262,8 @@ write_stages(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_integer(json, "gpus", stage->gpus);
         mw_json_integer(json, "first_layer", stage->first_layer);
         mw_json_integer(json, "layers", stage->layers);
+        if (stage->stretches > 1)
+            mw_json_integer(json, "stretches", stage->stretches);
         mw_json_integer(json, "params", stage->params);
         mw_json_integer(json, "micro_batches_in_flight", stage->micro_batches);
         for (int t = 0; t < MW_TIER_COUNT; t++) {

@@ -217,7 +217,11 @@ print_ways(FILE *out, const struct mw_result *r)
         g_ptr_array_add(ways, g_strdup("attention's scores formed again"));
     if (r->matmul_dtype)
         g_ptr_array_add(ways, g_strdup_printf("products in %s", r->matmul_dtype));
-    if (r->schedule)
+    if (r->virtual_stages > 1)
+        g_ptr_array_add(ways, g_strdup_printf("%" G_GINT64_FORMAT " interleaved stretches of "
+                                              "layers in each stage",
+                                              r->virtual_stages));
+    else if (r->schedule)
         g_ptr_array_add(ways, g_strdup("all micro-batches forward before any goes back"));
     if (r->layer_order)
         g_ptr_array_add(ways, g_strdup("all micro-batches pass a layer before the next"));

@@ -10,6 +10,10 @@ layers_text(const struct mw_result_stage *stage)
 
     if (!stage->layers)
         return g_strdup("none");
+    if (stage->stretches > 1)
+        return g_strdup_printf("%" G_GINT64_FORMAT " x %" G_GINT64_FORMAT " from %" G_GINT64_FORMAT,
+                               stage->stretches, stage->layers / stage->stretches,
+                               stage->first_layer);
     return stage->layers == 1 ? g_strdup_printf("%" G_GINT64_FORMAT, last)
                               : g_strdup_printf("%" G_GINT64_FORMAT " to %" G_GINT64_FORMAT,
                                                 stage->first_layer, last);
@@ -39,8 +43,9 @@ mw_table_stages(FILE *out, const struct mw_result *r)
         return;
     struct mw_grid *grid = mw_grid_new("rrlrrrrrr");
     mw_table_heading(out, "Stages of the pipeline (memory per GPU)");
-    mw_grid_row(grid, "stage", "GPUs", "layers", "parameters", "micro-batches kept", "gpu", "cpu",
-                "nvme", r->simulated ? "computes" : NULL, NULL);
+    mw_grid_row(grid, "stage", "GPUs", "layers", "parameters",
+                r->virtual_stages > 1 ? "passes kept" : "micro-batches kept", "gpu", "cpu", "nvme",
+                r->simulated ? "computes" : NULL, NULL);
     for (size_t s = 0; s < r->stage_count; s++)
         print_stage(grid, r, s);
     mw_grid_print(grid, out, 2);

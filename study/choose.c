@@ -149,13 +149,21 @@ step_with(const struct mw_sizing *sizing, int64_t micro_batches)
     return step_s;
 }
 
+/* A multiple of what a step has at a time. */
+static int64_t
+simulated_micro_batches(const struct mw_settings *s)
+{
+    return SIMULATED_MICRO_BATCHES * mw_settings_batch_grain(s);
+}
+
 /* All micro-batches except the first and the last are alike. */
 static double
 rate_by_few(const struct mw_sizing *sizing)
 {
-    double few_s = step_with(sizing, SIMULATED_MICRO_BATCHES);
-    double fewer_s = step_with(sizing, SIMULATED_MICRO_BATCHES - 1);
-    double missing = (double)(sizing->settings.grad_accum - SIMULATED_MICRO_BATCHES);
+    int64_t few = simulated_micro_batches(&sizing->settings);
+    int64_t grain = mw_settings_batch_grain(&sizing->settings);
+    double few_s = step_with(sizing, few), fewer_s = step_with(sizing, few - grain);
+    double missing = (double)(sizing->settings.grad_accum - few) / (double)grain;
 
     return isfinite(few_s) && isfinite(fewer_s)
                ? mw_tokens_per_step(sizing) / (few_s + missing * (few_s - fewer_s))
@@ -178,9 +186,10 @@ rate_of(struct search *search, struct mw_choice *choice)
     mw_progress("choosing among strategies and batches: %s, plan %u",
                 mw_strategy_name(choice->sizing->settings.strategy), search->known->len + 1);
     struct known new = {choice->sizing->settings, 0};
-    new.rate = choice->sizing->settings.grad_accum > SIMULATED_MICRO_BATCHES
-                   ? rate_by_few(choice->sizing)
-                   : mw_choice_rate(choice);
+    new.rate =
+        choice->sizing->settings.grad_accum > simulated_micro_batches(&choice->sizing->settings)
+            ? rate_by_few(choice->sizing)
+            : mw_choice_rate(choice);
     if (!search->keeps_plan)
         free_plan(choice);
     g_array_append_val(search->known, new);

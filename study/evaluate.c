@@ -406,7 +406,7 @@ static struct mw_closed_dims
 dims_of(const struct mw_sizing *s)
 {
     const struct mw_settings *settings = &s->settings;
-    bool tied = s->model->tied_embedding && s->classes[MW_CLASS_HEAD].blocks;
+    bool tied = mw_sizing_tied(s);
     bool layers = mw_settings_layer_order(settings);
     double logits_loads = settings->logits_chunks > 1 || layers ? 1 : 2;
     const struct mw_optimizer_row *optimizer = mw_optimizer_row(settings->optimizer);

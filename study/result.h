@@ -21,9 +21,11 @@ struct mw_result_gain { /* with one part of the software ideal */
 
 struct mw_result_stage { /* of a pipeline */
     int64_t gpus;
-    int64_t first_layer, layers;
+    int64_t first_layer, last_layer, layers;
+    int64_t stretches;     /* in which its layers come: more than one, if they are interleaved */
     int64_t params;        /* of all its tensors, before they are partitioned over its GPUs */
-    int64_t micro_batches; /* most micro-batches whose activations it keeps */
+    int64_t micro_batches; /* most micro-batches whose activations it keeps, of several stretches
+                            * their passes */
     int64_t bytes[MW_TIER_COUNT]; /* peak per GPU */
     double compute_s;             /* time in which one of its GPUs computes */
 };
@@ -162,6 +164,7 @@ struct mw_result {
     int64_t dpu_start;       /* -1: no delayed parameter update */
     bool update_on_gpu;      /* of state that rests elsewhere */
     const char *schedule;    /* of a pipeline's micro-batches; NULL: one forward, one backward */
+    int64_t virtual_stages;  /* stretches of layers that a stage has */
     bool layer_order;        /* micro-batches pass a layer one after the other */
     bool whole_checkpoints;  /* of all activations of a layer */
     bool update_beside;      /* of a chunk, beside backward */

@@ -73,7 +73,10 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->serial = !s->overlap;
     r->dpu_start = s->dpu_start;
     r->update_on_gpu = mw_settings_updates_on_gpu(s);
-    r->schedule = s->schedule == MW_SCHEDULE_GPIPE ? "gpipe" : NULL;
+    r->schedule = s->schedule == MW_SCHEDULE_GPIPE         ? "gpipe"
+                  : s->schedule == MW_SCHEDULE_INTERLEAVED ? "interleaved"
+                                                           : NULL;
+    r->virtual_stages = sizing->stretches;
     r->layer_order = mw_settings_layer_order(s);
     r->whole_checkpoints = mw_settings_keeps_whole(s);
     r->update_beside = mw_settings_update_beside(s);

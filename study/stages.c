@@ -10,7 +10,11 @@ add_tensor(struct mw_result_stage *stage, const struct mw_tensor *tensor)
     if (tensor->layer < 0)
         return;
     stage->first_layer = stage->layers ? MIN(stage->first_layer, tensor->layer) : tensor->layer;
-    stage->layers = MAX(stage->layers, tensor->layer + 1 - stage->first_layer);
+    if (!stage->layers || tensor->layer > stage->last_layer) {
+        stage->stretches += !stage->layers || tensor->layer > stage->last_layer + 1;
+        stage->last_layer = tensor->layer;
+        stage->layers++;
+    }
 }
 
 void

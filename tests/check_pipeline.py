@@ -93,6 +93,57 @@ def check_in_flight(box):
         yield f"steps: {turns['step_time_s']}, {all_first['step_time_s']}"
 
 
+def check_interleaved(box):
+    """A stage has stretches of layers: a shorter step, more in flight, and the same of a plan file,
+    in which no hop may be of another stretch."""
+    asked = f"-m gpt2 -s zero1 --batch 8 --grad-accum 8 {MACHINE} --gpus 4 --pp 4"
+    interleaved = f"{asked} --schedule interleaved --virtual-stages 3"
+    box.run(f"plan {interleaved} -o stages.plan")
+    plain, planned, read = (json.loads(box.run(f"simulate {what} --json").out)["answers"][0]
+                            for what in (asked, interleaved, f"stages.plan {MACHINE}"))
+    if planned["step_time_s"] != read["step_time_s"] or planned["stages"] != read["stages"]:
+        yield f"step of the model and of its plan: {planned['step_time_s']}, {read['step_time_s']}"
+    if not planned["step_time_s"] < plain["step_time_s"]:
+        yield f"steps: {planned['step_time_s']}, without stretches {plain['step_time_s']}"
+    if planned["settings"].get("virtual_stages") != 3 or "virtual_stages" in plain["settings"]:
+        yield f"settings: {planned['settings']}"
+    first = planned["stages"][0]
+    if (first["layers"], first["stretches"], first["micro_batches_in_flight"]) != (3, 3, 15):
+        yield f"first stage: {first}"
+    box.run(f"simulate {interleaved} --write-deepspeed stages.json")
+    if json.loads((box.folder / "stages.json").read_text())["memwall"].get("virtual_stages") != 3:
+        yield "DeepSpeed's file does not say the stretches"
+    for options, words in (("--virtual-stages 2", ["--virtual-stages 2", "give 3"]),
+                           ("--virtual-stages 3 --grad-accum 6", ["give 4 or 8"]),
+                           ("--virtual-stages 3 --recompute-layers 1", ["--recompute-layers"])):
+        yield from check_refused(box, f"simulate {asked} --schedule interleaved {options}", words)
+    yield from check_refused(box, f"simulate {asked} --virtual-stages 3", ["interleaved"])
+    yield from check_refused(box, f"simulate {asked.replace('4 --pp 4', '5 --pp 5')} "
+                             "--schedule interleaved", ["give 4 or 6"])
+
+
+def check_tied(box):
+    """The first and the last stage have the word embedding each, of which the answer's parameters
+    count one; what is written is read as the same step."""
+    asked = f"-m gpt2 -s zero1 {BATCH} {MACHINE} --gpus 8 --pp 4"
+    box.run(f"plan {asked} -o stages.plan")
+    planned, read = (json.loads(box.run(f"simulate {what} --json").out)["answers"][0]
+                     for what in (asked, f"stages.plan {MACHINE}"))
+    if planned["step_time_s"] != read["step_time_s"]:
+        yield f"step of the model and of its plan: {planned['step_time_s']}, {read['step_time_s']}"
+    params, copy = 124439808, 50257 * 768
+    in_stages = sum(stage["params"] for stage in planned["stages"])
+    if (planned["params"], in_stages) != (params, params + copy):
+        yield f"parameters: {planned['params']}, in stages {in_stages}"
+    text = (box.folder / "stages.plan").read_text()
+    one_less = re.sub(r"^(work \d+ all-reduce gradients.* comm )4( .*)$", r"\g<1>3\2", text,
+                      flags=re.M)
+    if one_less == text:
+        yield "the plan has no sum of the copies"
+    box.write("changed.plan", one_less)
+    yield from check_refused(box, f"simulate changed.plan {MACHINE}", ["changed.plan: line "])
+
+
 def check_batch(box):
     """The stages work on the same sequences: a global batch is that of one rank."""
     stages = f"{model()} -s ddp {MACHINE} --gpus 2 --pp 2 --batch 1"
@@ -132,13 +183,16 @@ def check_refusals(box):
     gpt2 = f"-m {ROOT}/tests/fixtures/gpt2-small/config.json"
     yield from check_refused(box, f"{asked} --gpus 3 --pp 3", ["--pp 3", "2 layers"])
     yield from check_refused(box, f"{asked} --gpus 3 --pp 2", ["--pp 2", "which is 3"])
-    yield from check_refused(box, f"plan {gpt2} -s ddp {MACHINE} --gpus 2 --pp 2", ["embedding"])
+    yield from check_refused(box, f"plan {gpt2} -s zero2 {MACHINE} --gpus 2 --pp 2",
+                             ["embedding", "-s ddp", "-s zero1"])
     yield from check_refused(box, f"{asked} --gpus 2 --pp 2 --overlap off", ["--overlap on"])
     yield from check_refused(box, f"{asked} --schedule gpipe", ["--schedule gpipe", "--pp"])
     yield from check_refused(box, f"{asked} --gpus 2 --pp 2 --schedule 1f2b", ["1f1b", "gpipe"])
     if has_ranks():
         run = f"run {model()} -s ddp {BATCH} {MACHINE} {TRAINING} --pp 2"
         yield from check_refused(box, f"{run} --save here", ["no --save"], 2)
+        tied = f"run {gpt2} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2"
+        yield from check_refused(box, tied, ["embedding", "--pp 1"], 2)
 
 
 def check_unmatched(box):
@@ -167,6 +221,8 @@ def tests(box):
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(20000)))
     yield "simulated", check_simulated(box)
     yield "in flight", check_in_flight(box)
+    yield "interleaved", check_interleaved(box)
+    yield "tied", check_tied(box)
     yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)
     yield "unmatched", check_unmatched(box)

@@ -6,6 +6,19 @@
 
 #define REQUESTS MW_CASES(300)
 
+static void
+interleave(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+
+    s->schedule = MW_SCHEDULE_INTERLEAVED;
+    s->virtual_stages = 2 + request->seed % 2;
+    s->grad_accum *= s->pp;
+    request->model.layers = s->pp * s->virtual_stages * (1 + request->seed / 2 % 2);
+    s->recompute_layers = MW_AUTO;
+    s->recompute_set = (struct mw_layer_set){{0}};
+}
+
 /* Asks for stages where the request had none, and for nothing that they do not do. */
 static void
 ask_for_stages(struct random_request *request)
@@ -13,7 +26,6 @@ ask_for_stages(struct random_request *request)
     struct mw_settings *s = &request->settings;
     int64_t ranks = s->nodes * s->gpus_per_node;
 
-    request->model.tied_embedding = false;
     s->pp = 2 + request->seed % 3;
     while (s->pp > 1 && (ranks % (s->pp * s->tp) || s->pp > request->model.layers))
         s->pp--;
@@ -21,6 +33,8 @@ ask_for_stages(struct random_request *request)
     s->global_batch = MW_AUTO;
     s->partition = MW_PARTITION_BANDWIDTH;
     s->schedule = request->seed % 2 ? MW_SCHEDULE_GPIPE : MW_SCHEDULE_1F1B;
+    if (s->pp > 1 && request->seed % 3 && !request->model.by_turns)
+        interleave(request);
     s->dpu_start = MW_AUTO;
     s->update_beside = false;
     s->overlap = true;
@@ -30,8 +44,11 @@ ask_for_stages(struct random_request *request)
 
 typedef void (*look)(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
 
+typedef void (*changer)(struct random_request *request);
+
+/* Of requests that `change` has changed; NULL: as they are. */
 static void
-for_pipelines(guint32 first_seed, look look_at)
+for_pipelines_as(guint32 first_seed, changer change, look look_at)
 {
     int looked = 0;
 
@@ -40,6 +57,8 @@ for_pipelines(guint32 first_seed, look look_at)
         g_autoptr(GPtrArray) found = NULL;
 
         random_request_init(&request, seed);
+        if (change)
+            change(&request);
         ask_for_stages(&request);
         const struct mw_sizing *sizing =
             request.settings.pp > 1 ? random_request_fitting(&request, &found) : NULL;
@@ -48,6 +67,12 @@ for_pipelines(guint32 first_seed, look look_at)
         look_at(sizing, &request.hardware);
         looked++;
     }
+}
+
+static void
+for_pipelines(guint32 first_seed, look look_at)
+{
+    for_pipelines_as(first_seed, NULL, look_at);
 }
 
 /* --- folded and unfolded --------------------------------------------------------------------- */
@@ -74,7 +99,7 @@ add_up(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
     int64_t layers = 0, params = 0, ops = 0;
 
     for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage) {
-        g_assert_cmpint(stage->first_layer, ==, layers);
+        g_assert_cmpint(stage->first_layer, ==, layers / stage->stretches);
         layers += stage->layers;
         params += stage->params;
         ops += mw_sizing_op_count(stage);
@@ -84,6 +109,13 @@ add_up(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
     }
     g_assert_cmpint(layers, ==, sizing->model->layers);
     g_assert_cmpint(ops, ==, plan->op_count);
+    int64_t stretches = sizing->stretches, most = sizing->settings.grad_accum * stretches;
+    if (stretches > 1) /* a part 1 + (p - 1) / (p v) more than without (arXiv 2205.05198, Sec. 5) */
+        g_assert_cmpint(sizing->micro_batches_in_flight, ==,
+                        MIN(sizing->pp * stretches + sizing->pp - 1, most));
+    char why[256] = "";
+    mw_plan_check_step(plan, false, why, sizeof why);
+    g_assert_cmpstr(why, ==, "");
     int64_t elements = 0;
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         elements += plan->tensors[t].elements;
@@ -95,6 +127,68 @@ static void
 test_sizes(void)
 {
     for_pipelines(510000, add_up);
+}
+
+/* --- copies of a tied embedding -------------------------------------------------------------- */
+
+static int64_t
+params_of_model(const struct mw_sizing *sizing)
+{
+    return mw_model_params(sizing->model);
+}
+
+/* The first and the last stage each have the word embedding, and sum up its gradient once: before
+ * ranks reduce it, and ranks agree on the norm, as the check of a step proves. */
+static void
+check_copies(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+    int64_t params = 0, sums = 0;
+    char why[256] = "";
+
+    (void)hardware;
+    for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage) {
+        g_assert_cmpint(stage->copied_params, ==, sizing->copied_params);
+        params += stage->params;
+    }
+    if (sizing->tp == 1)
+        g_assert_cmpint(params, ==, params_of_model(sizing) + sizing->copied_params);
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_work *work = &plan->works[plan->ops[i].work];
+        const struct mw_axis_span *stages =
+            work->comm == MW_NONE ? NULL : plan->comms[work->comm].spans + MW_AXIS_PP;
+        if (work->kind != MW_OP_ALL_REDUCE || work->object != MW_OBJECT_GRADIENTS ||
+            stages->count != 2)
+            continue;
+        g_assert_cmpint(work->bytes, ==, sizing->gradient_element_bytes * sizing->copied_params);
+        g_assert_cmpint(stages->stride, ==, sizing->dp * sizing->tp * (sizing->pp - 1));
+        sums++;
+    }
+    g_assert_cmpint(sums, ==, 2);
+    mw_plan_check_step(plan, false, why, sizeof why);
+    g_assert_cmpstr(why, ==, "");
+    mw_plan_free(plan);
+}
+
+static void
+tie(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+
+    request->model.vocab = MAX(request->model.vocab, 960);
+    request->model.tied_embedding = true;
+    s->strategy = request->seed % 2 ? MW_STRATEGY_DDP : MW_STRATEGY_ZERO1;
+    s->trained = (struct mw_trained){0};
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        s->placement[state] = (struct mw_placement){0};
+    s->drop_layers = NULL;
+}
+
+static void
+test_copies(void)
+{
+    for_pipelines_as(530000, tie, check_copies);
+    for_pipelines_as(540000, tie, compare);
 }
 
 /* --- what a rank runs ------------------------------------------------------------------------ */
@@ -164,9 +258,10 @@ end_of_passes_ns(const struct mw_plan *plan, const struct mw_timeline *timeline)
 }
 
 /* Equal stages whose links take no time: m micro-batches through p stages take as long as m + p - 1
- * through one (GPipe, PipeDream-flush; Narayanan et al. 2021, Sec. 2.2). */
+ * through one (GPipe, PipeDream-flush; Narayanan et al. 2021, Sec. 2.2), and with v stretches each
+ * as long as m + (p - 1) / v. */
 static void
-check_bubble(enum mw_schedule schedule, int64_t stages, int64_t micro_batches)
+check_bubble(enum mw_schedule schedule, int64_t stages, int64_t stretches, int64_t micro_batches)
 {
     struct mw_model model = {.name = "layers alone",
                              .layers = 12,
@@ -194,6 +289,7 @@ check_bubble(enum mw_schedule schedule, int64_t stages, int64_t micro_batches)
     settings.micro_batch = 1;
     settings.grad_accum = micro_batches;
     settings.schedule = schedule;
+    settings.virtual_stages = stretches > 1 ? stretches : MW_AUTO;
     settings.seq = 1024;
     settings.checkpoint_interval = 0; /* recomputation would begin before its gradients come */
     struct mw_settings resolved;
@@ -207,7 +303,7 @@ check_bubble(enum mw_schedule schedule, int64_t stages, int64_t micro_batches)
     mw_costs_init(&costs, plan, &hardware);
     int64_t each_ns = compute_ns(plan, &costs, 0);
     g_assert_cmpint(each_ns, ==, compute_ns(plan, &costs, (uint32_t)stages - 1));
-    int64_t wanted_ns = (micro_batches + stages - 1) * each_ns;
+    int64_t wanted_ns = (micro_batches * stretches + stages - 1) * each_ns / stretches;
     int64_t rounded_ns = plan->op_count; /* what takes no time takes a nanosecond at most */
     int64_t passes_ns =
         end_of_passes_ns(plan, &result.timeline) - (result.first_step_ns - result.step_ns);
@@ -223,8 +319,11 @@ test_bubble(void)
 {
     for (int64_t stages = 2; stages <= 4; stages++)
         for (int64_t micro_batches = 1; micro_batches <= 9; micro_batches++) {
-            check_bubble(MW_SCHEDULE_1F1B, stages, micro_batches);
-            check_bubble(MW_SCHEDULE_GPIPE, stages, micro_batches);
+            check_bubble(MW_SCHEDULE_1F1B, stages, 1, micro_batches);
+            check_bubble(MW_SCHEDULE_GPIPE, stages, 1, micro_batches);
+            for (int64_t stretches = 2; stretches <= 6; stretches++)
+                if (12 % (stages * stretches) == 0 && micro_batches % stages == 0)
+                    check_bubble(MW_SCHEDULE_INTERLEAVED, stages, stretches, micro_batches);
         }
 }
 
@@ -234,6 +333,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/pipeline/folded-and-unfolded", test_folded_and_unfolded);
     g_test_add_func("/pipeline/sizes", test_sizes);
+    g_test_add_func("/pipeline/copies", test_copies);
     g_test_add_func("/pipeline/extraction", test_extraction);
     g_test_add_func("/pipeline/bubble", test_bubble);
     return g_test_run();

@@ -152,6 +152,14 @@ can_run_programs(const struct cli_training *run, GError **error)
                          "pipeline: run uses one GPU per stage, and this plan has %u stages on "
                          "%u GPUs; give as many stages as GPUs",
                          plan->program_count, plan->world_ranks);
+    for (size_t s = 0; s < run->answer->result->stage_count; s++)
+        if (run->answer->result->stages[s].stretches > 1)
+            return mw_refuse(error, "pipeline: run gives a stage one stretch of layers; give "
+                                    "{schedule=1f1b} or {schedule=gpipe}");
+    if (plan->shape.decoder.tied_embedding)
+        return mw_refuse(error, "pipeline: run does not sum up the copies of an embedding that is "
+                                "tied to the output, which the first and the last stage have; "
+                                "give {pp=1}, or a model that does not tie them");
     if (o->save || o->resume || o->weights || o->from)
         return mw_refuse(error, "pipeline: run starts from --seed, and neither saves nor resumes "
                                 "stages: no --save, --resume, --weights or --from");

@@ -21,11 +21,9 @@ load_next_checkpoint(struct builder *b, uint32_t visit)
            (b->visits[next].phase != MW_PHASE_RECOMPUTE || !b->visits[next].first_of_group))
         next++;
     if (!ahead || (last_group && v->micro_batch == 0))
-        mw_checkpoint_load(b, mw_checkpoint_at(b, v->layer, v->micro_batch), v->micro_batch);
+        mw_checkpoint_load(b, b->group_of[v->layer], v->micro_batch);
     if (ahead && next < b->visit_count)
-        mw_checkpoint_load(b,
-                           mw_checkpoint_at(b, b->visits[next].layer, b->visits[next].micro_batch),
-                           b->visits[next].micro_batch);
+        mw_checkpoint_load(b, b->group_of[b->visits[next].layer], b->visits[next].micro_batch);
 }
 
 /* A layer that is kept whole comes back while the one behind it is computed. */
@@ -34,10 +32,12 @@ load_layer(struct builder *b, const struct visit *v)
 {
     bool ahead = mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) > 0;
 
-    if (!ahead || v->layer == b->sizing->layers - 1)
-        mw_checkpoint_load(b, mw_checkpoint_at(b, v->layer, v->micro_batch), v->micro_batch);
-    if (ahead && v->layer > 0)
-        mw_checkpoint_load(b, mw_checkpoint_at(b, v->layer - 1, v->micro_batch), v->micro_batch);
+    int64_t each = b->sizing->layers / b->sizing->stretches; /* of a stretch */
+
+    if (!ahead || v->layer % each == each - 1)
+        mw_checkpoint_load(b, b->group_of[v->layer], v->micro_batch);
+    if (ahead && v->layer % each > 0)
+        mw_checkpoint_load(b, b->group_of[v->layer - 1], v->micro_batch);
 }
 
 /* Offloaded checkpoints come back one group ahead, so the first load precedes the backward. */
@@ -46,7 +46,7 @@ load_checkpoints(struct builder *b, uint32_t visit)
 {
     const struct visit *v = &b->visits[visit];
     int64_t interval = b->sizing->settings.checkpoint_interval;
-    int64_t count = b->sizing->checkpoint_count;
+    int64_t of_stretch = b->sizing->checkpoint_count / b->sizing->stretches;
     int64_t ahead = mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) ? 1 : 0;
 
     if (v->keeps_layer && v->phase == MW_PHASE_BACKWARD)
@@ -57,18 +57,18 @@ load_checkpoints(struct builder *b, uint32_t visit)
         load_next_checkpoint(b, visit);
         return;
     }
-    int64_t group = b->group_of[v->layer], before = group - 1, last = count - 1;
-    int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
-    while (before >= 0 && mw_first_of_group(b, before) < 0)
+    int64_t group = b->group_of[v->layer], before = group - 1;
+    int64_t first = group - group % of_stretch, last = first + of_stretch - 1;
+    while (before >= first && mw_first_of_group(b, before) < 0)
         before--;
     while (mw_first_of_group(b, last) < 0)
         last--;
     if (group == last)
-        mw_checkpoint_load(b, checkpoint, v->micro_batch);
-    if (ahead && before >= 0)
-        mw_checkpoint_load(b, checkpoint - (group - before), v->micro_batch);
+        mw_checkpoint_load(b, group, v->micro_batch);
+    if (ahead && before >= first)
+        mw_checkpoint_load(b, before, v->micro_batch);
     if (!ahead && group < last)
-        mw_checkpoint_load(b, checkpoint, v->micro_batch);
+        mw_checkpoint_load(b, group, v->micro_batch);
 }
 
 static void
@@ -79,8 +79,9 @@ store_checkpoint(struct builder *b, uint32_t visit)
 
     if (!interval || v->phase != MW_PHASE_FORWARD || !(v->first_of_group || v->keeps_layer))
         return;
-    int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
-    mw_checkpoint_store(b, checkpoint, b->checkpoint_loaded[checkpoint], v->micro_batch);
+    int64_t group = b->group_of[v->layer];
+    uint32_t slot = b->checkpoint_loaded[mw_checkpoint_at(b, group, v->micro_batch)];
+    mw_checkpoint_store(b, group, slot, v->micro_batch);
 }
 
 static void
@@ -99,6 +100,7 @@ forward_backward(struct builder *b)
     }
     b->visit_ops[b->visit_count] = b->plan->op_count;
     mw_gradient_flush(b);
+    mw_gradient_sum_copies(b);
     mw_gradient_reduce_all(b);
 }
 
@@ -194,6 +196,7 @@ build_program(struct builder *b)
     g_clear_pointer(&b->activation_turns, g_free);
     g_clear_pointer(&b->final_visit, g_free);
     g_clear_pointer(&b->passing_sum, g_free);
+    g_clear_pointer(&b->place_of, g_free);
     g_clear_pointer(&b->group_of, g_free);
     g_clear_pointer(&b->group_first, g_free);
     g_clear_pointer(&b->fetching, g_free);
@@ -243,7 +246,7 @@ recomputed_set(const struct mw_sizing *first)
     for (; kept && sizing; sizing = sizing->next_stage)
         for (int64_t layer = 0; layer < sizing->layers; layer++)
             if (mw_sizing_recomputes(sizing, layer))
-                mw_layer_set_add(&set, sizing->first_layer + layer);
+                mw_layer_set_add(&set, mw_sizing_model_layer(sizing, layer));
     return first->pp == 1 && mw_layer_set_count(&set, 0, before) == before
                ? (struct mw_layer_set){{0}}
                : set;

@@ -10,18 +10,12 @@ home_tier(const struct builder *b, int64_t checkpoint)
     return b->sizing->checkpoint_home[checkpoint];
 }
 
-static int32_t
-first_layer(const struct builder *b, int64_t checkpoint)
-{
-    return (int32_t)mw_first_of_group(b, checkpoint % b->sizing->checkpoint_count);
-}
-
 int64_t
-mw_checkpoint_at(const struct builder *b, int64_t layer, uint32_t mb)
+mw_checkpoint_at(const struct builder *b, int64_t group, uint32_t mb)
 {
-    const struct mw_sizing *s = b->sizing;
+    int64_t of_pass = b->sizing->checkpoint_count / b->sizing->stretches;
 
-    return mb % s->micro_batches_in_flight * s->checkpoint_count + b->group_of[layer];
+    return mw_place_of(b, mb, group / of_pass) * of_pass + group % of_pass;
 }
 
 static const struct subject of_checkpoint = {MW_OBJECT_CHECKPOINT, MW_OPERATOR_NONE};
@@ -39,11 +33,11 @@ mw_checkpoint_slot(struct builder *b, int64_t checkpoint)
 }
 
 void
-mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32_t mb)
+mw_checkpoint_store(struct builder *b, int64_t group, uint32_t slot, uint32_t mb)
 {
+    int64_t checkpoint = mw_checkpoint_at(b, group, mb), bytes = b->sizing->checkpoint_bytes;
     enum mw_tier tier = home_tier(b, checkpoint);
-    int64_t bytes = b->sizing->checkpoint_bytes;
-    struct identity id = {MW_PHASE_FORWARD, first_layer(b, checkpoint), mb,
+    struct identity id = {MW_PHASE_FORWARD, (int32_t)mw_first_of_group(b, group), mb,
                           b->checkpoint_tile[checkpoint], 0};
 
     if (tier == MW_TIER_GPU)
@@ -89,12 +83,14 @@ all_gather_parts(struct builder *b, int64_t checkpoint, struct identity id)
 }
 
 void
-mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb)
+mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb)
 {
+    int64_t checkpoint = mw_checkpoint_at(b, group, mb);
     enum mw_tier tier = home_tier(b, checkpoint);
     bool whole = mw_settings_keeps_whole(&b->sizing->settings);
     struct identity id = {whole ? MW_PHASE_BACKWARD : MW_PHASE_RECOMPUTE,
-                          first_layer(b, checkpoint), mb, b->checkpoint_tile[checkpoint], 0};
+                          (int32_t)mw_first_of_group(b, group), mb, b->checkpoint_tile[checkpoint],
+                          0};
 
     if (tier != MW_TIER_GPU) {
         uint32_t source = tier == MW_TIER_NVME ? load_from_nvme(b, checkpoint, id)

@@ -54,7 +54,7 @@ activation_slot(const struct builder *b, uint32_t set, int turn)
 static uint32_t
 own_activations(const struct builder *b, const struct visit *v)
 {
-    uint32_t set = v->micro_batch % b->activation_sets;
+    uint32_t set = mw_visit_place(b, v) % b->activation_sets;
 
     return activation_slot(b, set, b->activation_turns[set]);
 }
@@ -63,7 +63,7 @@ own_activations(const struct builder *b, const struct visit *v)
 static uint32_t
 activations_before(const struct builder *b, const struct visit *v)
 {
-    uint32_t set = v->micro_batch % b->activation_sets;
+    uint32_t set = mw_visit_place(b, v) % b->activation_sets;
     int turn = b->activation_turns[set] + (v->phase == MW_PHASE_BACKWARD ? 1 : -1);
     uint32_t before = activation_slot(b, set, turn);
 
@@ -109,7 +109,7 @@ use_rooms(struct builder *b, const struct visit *v, bool first)
 static void
 use_checkpoint(struct builder *b, const struct visit *v)
 {
-    int64_t checkpoint = mw_checkpoint_at(b, v->layer, v->micro_batch);
+    int64_t checkpoint = mw_checkpoint_at(b, b->group_of[v->layer], v->micro_batch);
 
     if (v->keeps_layer && v->phase == MW_PHASE_FORWARD)
         b->checkpoint_tile[checkpoint] = b->plan->ops[b->newest].tile;
@@ -290,7 +290,7 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
         compute_weights(b, v, it, id, input);
         use_gradient(b, it, gradients);
     }
-    b->activation_turns[v->micro_batch % b->activation_sets] += backward ? -1 : 1;
+    b->activation_turns[mw_visit_place(b, v) % b->activation_sets] += backward ? -1 : 1;
 }
 
 /* Operators before the tiled product run with part 0, which has their parameters; those after it

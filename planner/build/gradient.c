@@ -275,9 +275,11 @@ mw_gradient_flush(struct builder *b)
 static void
 keep_whole(struct builder *b, const struct part *part, uint32_t slot)
 {
+    bool copied = part->number == mw_sizing_copied_tensor(b->sizing);
+
     if (!made_at_home(b, part))
         accumulate_on_gpu(b, part, slot, part->tensor->tile_params);
-    if (b->sizing->dp > 1 && last_micro_batch(b, part) && !b->sizing->reduced_at_end)
+    if (b->sizing->dp > 1 && last_micro_batch(b, part) && !b->sizing->reduced_at_end && !copied)
         reduce_in_place(b, part);
 }
 
@@ -309,6 +311,44 @@ mw_gradient_leave(struct builder *b, const struct part *part, uint32_t slot)
         to_host(b, part, b->sizing->dp > 1 ? reduce_scatter(b, part, slot) : slot);
 }
 
+/* A visit that stands for all parts of the tensor whose gradient the copies sum up. */
+static struct part
+part_of_copies(struct builder *b, struct visit *visit, uint32_t number)
+{
+    int32_t layer;
+    int index;
+    enum mw_class class = mw_sizing_locate(b->sizing, number, &layer, &index);
+
+    *visit = (struct visit){.phase = MW_PHASE_BACKWARD,
+                            .class_ = class,
+                            .layer = layer,
+                            .micro_batch = (uint16_t)(b->sizing->settings.grad_accum - 1)};
+    return (struct part){
+        .visit = visit, .tensor = &b->sizing->classes[class].tensors[index], .number = number};
+}
+
+/* Once per step, behind backward: before the data-parallel ranks reduce it, as shards of the copies
+ * are of other elements (Megatron-LM's distributed optimizer has this order; its plain one the
+ * other, which takes as long). */
+void
+mw_gradient_sum_copies(struct builder *b)
+{
+    uint32_t number = mw_sizing_copied_tensor(b->sizing);
+    struct visit visit;
+
+    if (number == MW_NONE || b->sizing->settings.forward_only)
+        return;
+    struct part part = part_of_copies(b, &visit, number);
+    uint32_t work =
+        mw_work_collective(b, MW_OP_ALL_REDUCE, gradients_of(b, &part), b->copies_comm,
+                           b->sizing->gradient_element_bytes * b->sizing->copied_params);
+    mw_build_op(b, LANE_COLLECTIVE, work, identify(&part));
+    mw_build_use(b, home_of(b, &part), MW_USE_MODIFY, MW_ROLE_GRADIENT);
+    bool reduces = b->sizing->dp > 1 && !b->sizing->reduced_at_end;
+    for (part.tile = 0; reduces && part.tile < part.tensor->tiles; part.tile++)
+        reduce_in_place(b, &part);
+}
+
 /* All gradients in one collective that waits for the end of backward (huggingface/nanotron,
  * optim/gradient_accumulator.py, sync_gradients_across_dp).  What reads them waits for it; it names
  * no home, as there may be more than an op has uses. */
@@ -320,10 +360,12 @@ mw_gradient_reduce_all(struct builder *b)
 
     if (!s->reduced_at_end)
         return;
-    uint32_t computed = b->lane_last[LANE_COMPUTE];
+    uint32_t computed = b->lane_last[LANE_COMPUTE], before = b->lane_last[LANE_COLLECTIVE];
     uint32_t work = mw_work_collective(b, MW_OP_ALL_REDUCE, gradients, b->dp_comm,
                                        s->gradient_element_bytes * s->trained_params);
     b->reduced_all =
         mw_build_op(b, LANE_COLLECTIVE, work, (struct identity){MW_PHASE_BACKWARD, -1, 0, 0, 0});
     mw_build_after(b, computed);
+    if (mw_sizing_copied_tensor(s) != MW_NONE) /* the copies' sum */
+        mw_build_after(b, before);
 }

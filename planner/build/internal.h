@@ -91,6 +91,9 @@ struct part {
     bool tiled;      /* it is the one that tiles cut */
 };
 
+/* Behind the axes. */
+enum { MET_BY_ALL = MW_AXIS_COUNT, MET_BY_COPIES, MET_COUNT };
+
 struct builder {
     const struct mw_sizing *sizing;
     struct mw_chunk *chunks; /* [sizing->chunk_count] */
@@ -102,6 +105,7 @@ struct builder {
     uint8_t *lane_of;               /* [plan->lane_count] enum lane of each lane of the plan */
 
     uint32_t dp_comm, tp_comm, pp_comm, world_comm;
+    uint32_t copies_comm; /* of the first and the last stage, or MW_NONE */
     uint32_t channel[MW_CHANNEL_KIND_COUNT];
 
     struct slot_state *states; /* [plan->slot_count] */
@@ -118,7 +122,7 @@ struct builder {
     uint32_t norm_agreed;            /* norm of a delayed update, before backward; else MW_NONE */
     uint32_t compute_wait;           /* a collective that the next compute op needs */
     GHashTable *matches;             /* match numbers, by group and place */
-    uint32_t met[MW_AXIS_COUNT + 1]; /* collectives so far, by axis; of all ranks */
+    uint32_t met[MET_COUNT];         /* collectives so far, by axis, of all ranks, of copies */
     int64_t offset_bytes[MW_TIER_COUNT];
 
     struct ring slots[MW_BUFFER_KIND_COUNT];
@@ -148,6 +152,7 @@ struct builder {
     uint32_t *visit_ops, *norm_ops, *update_ops;
     struct visit *visits;
     uint32_t visit_count, visit_capacity;
+    uint32_t *place_of;          /* [micro_batches * stretches] the place of a pass's activations */
     int64_t *group_of;           /* [sizing->layers] its checkpoint group, or -1 */
     int64_t *group_first;        /* [checkpoint_count] the first layer of a group */
     uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */
@@ -223,6 +228,9 @@ struct mw_plan *mw_build_folded(const struct mw_sizing *sizing, struct mw_folds 
 
 /* --- planner/build/schedule.c --- */
 void mw_schedule_visits(struct builder *b);
+/* The place of a micro-batch's pass through a stretch, and of a visit's. */
+uint32_t mw_place_of(const struct builder *b, uint32_t micro_batch, int64_t stretch);
+uint32_t mw_visit_place(const struct builder *b, const struct visit *visit);
 /* Of the unit that the visit computes, which is the one that it fetches. */
 int mw_visit_tensors(const struct builder *b, const struct visit *visit);
 /* What the visit has of tensor `turn` of its unit, or of the unit that it fetches; false: nothing,
@@ -245,17 +253,20 @@ uint32_t mw_gradient_slot(struct builder *b, const struct part *part, enum mw_us
 void mw_gradient_leave(struct builder *b, const struct part *part, uint32_t slot);
 void mw_gradient_reduce_all(struct builder *b); /* behind backward, where it waits for that */
 void mw_gradient_flush(struct builder *b); /* accumulates a gradient that is still pending */
+/* Of a tied embedding, between the first and the last stage of a pipeline. */
+void mw_gradient_sum_copies(struct builder *b);
 
 /* --- planner/build/checkpoint.c --- */
-/* The number of a checkpoint: its layer group, at the micro-batch's turn among those in flight. */
-int64_t mw_checkpoint_at(const struct builder *b, int64_t layer, uint32_t mb);
+/* The number of a group's checkpoint, at the place of the micro-batch's pass among those in
+ * flight. */
+int64_t mw_checkpoint_at(const struct builder *b, int64_t group, uint32_t mb);
 /* --- planner/build/schedule.c --- */
 bool mw_drops_layer(const struct builder *b, int64_t layer);
 /* The first layer of a checkpoint's group that the step does not leave out; -1: it has none. */
 int64_t mw_first_of_group(const struct builder *b, int64_t group);
 uint32_t mw_checkpoint_slot(struct builder *b, int64_t checkpoint);
-void mw_checkpoint_store(struct builder *b, int64_t checkpoint, uint32_t slot, uint32_t mb);
-void mw_checkpoint_load(struct builder *b, int64_t checkpoint, uint32_t mb);
+void mw_checkpoint_store(struct builder *b, int64_t group, uint32_t slot, uint32_t mb);
+void mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb);
 
 /* --- planner/build/stage.c --- */
 /* Around each visit: receives what it needs from neighbouring stages, and sends what they need. */

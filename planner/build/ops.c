@@ -47,7 +47,10 @@ static uint32_t
 next_match(struct builder *b, uint32_t comm)
 {
     bool all = comm == MW_NONE || comm == b->world_comm;
-    int axis = all ? MW_AXIS_COUNT : comm == b->tp_comm ? MW_AXIS_TP : MW_AXIS_DP;
+    int axis = all                      ? MET_BY_ALL
+               : comm == b->copies_comm ? MET_BY_COPIES
+               : comm == b->tp_comm     ? MW_AXIS_TP
+                                        : MW_AXIS_DP;
 
     if (b->plan->program_count == 1)
         return MW_NONE;
@@ -59,14 +62,17 @@ next_match(struct builder *b, uint32_t comm)
     return number_of(b, axis, group.base, b->met[axis]++);
 }
 
-/* A boundary between stages is identified by the rank before it. */
+/* A boundary between stages is identified by the rank before it, and the stretch that ends there:
+ * `layer` of the model is the first or the last one on this side. */
 static uint32_t
-hop_match(struct builder *b, const struct mw_work *work, uint32_t micro_batch)
+hop_match(struct builder *b, const struct mw_work *work, uint32_t micro_batch, int64_t layer)
 {
-    uint32_t front = MIN(b->rank, mw_work_peer(b->plan, work, b->rank));
-    bool forward = work->hop > 0;
+    bool forward = work->hop > 0, before = forward == (work->kind == MW_OP_SEND);
+    uint32_t front = before ? b->rank : mw_work_peer(b->plan, work, b->rank);
+    int64_t stretch = (layer - !before) * b->sizing->stretches / b->sizing->model->layers;
 
-    return number_of(b, MW_AXIS_PP, front, 2 * micro_batch + !forward);
+    return number_of(b, MW_AXIS_PP, front,
+                     (uint32_t)((2 * micro_batch + !forward) * b->sizing->stretches + stretch));
 }
 
 uint32_t
@@ -76,7 +82,8 @@ mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
     struct mw_op op = {.work = work,
                        .lane = b->lanes[lane],
                        .phase = id.phase,
-                       .layer = id.layer < 0 ? -1 : id.layer + (int32_t)b->sizing->first_layer,
+                       .layer =
+                           id.layer < 0 ? -1 : (int32_t)mw_sizing_model_layer(b->sizing, id.layer),
                        .micro_batch = id.micro_batch,
                        .tile = id.tile,
                        .shard = id.shard,
@@ -85,7 +92,7 @@ mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
     if (is_met(done->kind))
         op.match = next_match(b, done->comm);
     else if (mw_op_traits(done->kind)->joins == MW_JOINS_PAIR)
-        op.match = hop_match(b, done, id.micro_batch);
+        op.match = hop_match(b, done, id.micro_batch, op.layer);
     uint32_t index = mw_plan_add_op(b->plan, op);
     if (b->lane_last[lane] == MW_NONE)
         mw_plan_add_dep(b->plan, b->begin_op);

@@ -149,6 +149,27 @@ mw_drops_layer(const struct builder *b, int64_t layer)
     return b->dropped && b->dropped[layer];
 }
 
+/* Those of a stretch that begins with the stage's layer `first`; returns the next group. */
+static int64_t
+find_groups_of(struct builder *b, const struct mw_recomputed *recomputed, int64_t first,
+               int64_t group)
+{
+    int64_t layers = recomputed->end - recomputed->begin;
+
+    for (int64_t layer = 0, behind; layer < layers; layer = behind) {
+        bool has = mw_recomputed_has(recomputed, recomputed->begin + layer);
+        behind = recomputed->begin + layer + 1;
+        if (has)
+            mw_recomputed_group(recomputed, recomputed->begin + layer, &behind);
+        behind -= recomputed->begin;
+        for (int64_t l = layer; l < behind; l++)
+            b->group_of[first + l] = has ? group : -1;
+        if (has)
+            b->group_first[group++] = first + layer;
+    }
+    return group;
+}
+
 /* Forward and backward ask for each layer. */
 static void
 find_groups(struct builder *b)
@@ -158,17 +179,8 @@ find_groups(struct builder *b)
 
     b->group_of = g_renew(int64_t, b->group_of, layers + 1);
     b->group_first = g_renew(int64_t, b->group_first, b->sizing->checkpoint_count + 1);
-    for (int64_t layer = 0, behind; layer < layers; layer = behind) {
-        bool has = mw_recomputed_has(&recomputed, recomputed.begin + layer);
-        behind = recomputed.begin + layer + 1;
-        if (has)
-            mw_recomputed_group(&recomputed, recomputed.begin + layer, &behind);
-        behind -= recomputed.begin;
-        for (int64_t l = layer; l < behind; l++)
-            b->group_of[l] = has ? group : -1;
-        if (has)
-            b->group_first[group++] = layer;
-    }
+    for (int64_t first = 0; first < layers; first += layers / b->sizing->stretches)
+        group = find_groups_of(b, &recomputed, first, group);
 }
 
 static int64_t
@@ -341,12 +353,12 @@ link_reuse(struct builder *b, uint32_t recompute_begin, uint32_t backward_begin)
 
 /* Nothing is recomputed: a layer's activations come back whole. */
 static void
-add_whole_backward(struct builder *b, uint16_t mb)
+add_whole_backward(struct builder *b, uint16_t mb, int64_t first, int64_t end)
 {
-    for (int64_t layer = b->sizing->layers - 1; layer >= 0; layer--) {
-        uint32_t first = b->visit_count;
+    for (int64_t layer = end - 1; layer >= first; layer--) {
+        uint32_t begin = b->visit_count;
         add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
-        b->visits[first].keeps_layer = true;
+        b->visits[begin].keeps_layer = true;
     }
 }
 
@@ -370,14 +382,15 @@ add_group_backward(struct builder *b, uint16_t mb, int64_t group)
         link_reuse(b, recompute_begin, backward_begin);
 }
 
+/* Of the stage's layers from `first` up to `end`, the last one first. */
 static void
-add_backward(struct builder *b, uint16_t mb)
+add_backward(struct builder *b, uint16_t mb, int64_t first, int64_t end)
 {
     if (mw_settings_keeps_whole(&b->sizing->settings)) {
-        add_whole_backward(b, mb);
+        add_whole_backward(b, mb, first, end);
         return;
     }
-    for (int64_t layer = b->sizing->layers - 1; layer >= 0; layer--) {
+    for (int64_t layer = end - 1; layer >= first; layer--) {
         int64_t group = b->group_of[layer];
         if (group >= 0) {
             add_group_backward(b, mb, group);
@@ -389,41 +402,50 @@ add_backward(struct builder *b, uint16_t mb)
 }
 
 static void
-add_forward(struct builder *b, uint16_t mb)
+add_forward(struct builder *b, uint16_t mb, int64_t stretch)
 {
-    uint32_t first = b->visit_count;
-    bool whole = mw_settings_keeps_whole(&b->sizing->settings);
+    const struct mw_sizing *s = b->sizing;
+    uint32_t begin = b->visit_count;
+    bool whole = mw_settings_keeps_whole(&s->settings), last = stretch + 1 == s->stretches;
+    int64_t each = s->layers / s->stretches, first = stretch * each;
 
-    add_head(b, MW_PHASE_FORWARD, mb);
-    for (int64_t layer = 0; layer < b->sizing->layers; layer++)
+    if (stretch == 0)
+        add_head(b, MW_PHASE_FORWARD, mb);
+    for (int64_t layer = first; layer < first + each; layer++)
         if (!mw_drops_layer(b, layer)) {
             add_layer(b, MW_PHASE_FORWARD, mb, layer,
                       !whole && b->group_of[layer] >= 0 &&
                           layer == mw_first_of_group(b, b->group_of[layer]));
             b->visits[b->visit_count - 1].keeps_layer = whole;
         }
-    b->visits[first].enters = b->sizing->stage > 0;
+    b->visits[begin].enters = s->stage > 0 || stretch > 0;
     b->visits[b->visit_count - 1].leaves =
-        b->sizing->next_stage != NULL || mw_sizing_waits_for_logits(b->sizing);
+        s->next_stage != NULL || !last || mw_sizing_waits_for_logits(s);
 }
 
-/* Backward from the logits to where the micro-batch entered the stage. */
+/* Backward from the logits, or from where its gradients enter the stage, to where the micro-batch
+ * entered it. */
 static void
-add_return(struct builder *b, uint16_t mb)
+add_return(struct builder *b, uint16_t mb, int64_t stretch)
 {
-    uint32_t first = b->visit_count;
+    const struct mw_sizing *s = b->sizing;
+    uint32_t begin = b->visit_count;
+    bool last = stretch + 1 == s->stretches;
+    int64_t each = s->layers / s->stretches, first = stretch * each;
 
-    add_tail(b, mb);
-    if (mw_sizing_waits_for_logits(b->sizing))
-        b->visits[first].enters = true;
-    if (b->sizing->settings.forward_only)
+    if (last)
+        add_tail(b, mb);
+    if (mw_sizing_waits_for_logits(s))
+        b->visits[begin].enters = true;
+    if (s->settings.forward_only)
         return;
-    add_backward(b, mb);
-    add_head(b, MW_PHASE_BACKWARD, mb);
-    while (b->visits[first].phase != MW_PHASE_BACKWARD)
-        first++;
-    b->visits[first].enters = b->sizing->next_stage != NULL;
-    b->visits[b->visit_count - 1].leaves = b->sizing->stage > 0;
+    add_backward(b, mb, first, first + each);
+    if (stretch == 0)
+        add_head(b, MW_PHASE_BACKWARD, mb);
+    while (b->visits[begin].phase != MW_PHASE_BACKWARD)
+        begin++;
+    b->visits[begin].enters = s->next_stage != NULL || !last;
+    b->visits[b->visit_count - 1].leaves = s->stage > 0 || stretch > 0;
 }
 
 /* --- layer by layer -------------------------------------------------------------------------- */
@@ -570,25 +592,45 @@ schedule_layer_by_layer(struct builder *b)
         b->fetches_by[v] = b->fetching_count;
 }
 
+/* --- places ---------------------------------------------------------------------------------- */
+
+uint32_t
+mw_place_of(const struct builder *b, uint32_t micro_batch, int64_t stretch)
+{
+    return b->place_of[micro_batch * b->sizing->stretches + stretch];
+}
+
+uint32_t
+mw_visit_place(const struct builder *b, const struct visit *visit)
+{
+    int64_t stretch = visit->class_ == MW_CLASS_HEAD ? 0 : b->sizing->stretches - 1;
+
+    if (visit->layer >= 0)
+        stretch = mw_sizing_stretch_of(b->sizing, visit->layer);
+    return mw_place_of(b, visit->micro_batch, stretch);
+}
+
 /* As many forward passes as may be in flight, then one backward and one forward in turn.
  * Micro-batches go back in the order in which they came, with any schedule: so gradients are summed
  * in one order. */
 void
 mw_schedule_visits(struct builder *b)
 {
+    int64_t count;
+    g_autofree struct mw_pass *passes = mw_sizing_passes(b->sizing, &count);
+
+    b->place_of = g_renew(uint32_t, b->place_of, count);
+    for (int64_t i = 0; i < count; i++)
+        b->place_of[passes[i].micro_batch * b->sizing->stretches + passes[i].stretch] =
+            passes[i].place;
     find_groups(b);
     if (mw_settings_layer_order(&b->sizing->settings)) {
         schedule_layer_by_layer(b);
         return;
     }
-    int64_t micro_batches = b->sizing->settings.grad_accum;
-    int64_t ahead = MIN(b->sizing->micro_batches_in_flight, micro_batches);
-
-    for (int64_t mb = 0; mb < ahead - 1; mb++)
-        add_forward(b, mb);
-    for (int64_t mb = 0; mb < micro_batches; mb++) {
-        if (mb + ahead - 1 < micro_batches)
-            add_forward(b, mb + ahead - 1);
-        add_return(b, mb);
-    }
+    for (int64_t i = 0; i < count; i++)
+        if (passes[i].back)
+            add_return(b, passes[i].micro_batch, passes[i].stretch);
+        else
+            add_forward(b, passes[i].micro_batch, passes[i].stretch);
 }

@@ -50,7 +50,9 @@ comes_from_here(const struct builder *b, const struct visit *v)
 static bool
 stays_here(const struct builder *b, const struct visit *v)
 {
-    return b->fetching || (v->phase == MW_PHASE_FORWARD && !b->sizing->next_stage);
+    return b->fetching ||
+           (v->phase == MW_PHASE_FORWARD &&
+            mw_sizing_model_layer(b->sizing, v->layer) + 1 == b->sizing->model->layers);
 }
 
 void

@@ -46,9 +46,9 @@ has_lane(const struct builder *b, int lane)
     const struct mw_sizing *s = b->sizing;
 
     if (lane == LANE_STAGE_INPUT || lane == LANE_STAGE_GRADIENT_OUTPUT)
-        return s->stage > 0;
+        return s->stage > 0 || s->stretches > 1;
     if (lane == LANE_STAGE_OUTPUT || lane == LANE_STAGE_GRADIENT_INPUT)
-        return s->next_stage != NULL;
+        return s->next_stage != NULL || s->stretches > 1;
     return lane < LANE_UPDATE_COLLECTIVE || mw_settings_update_apart(&s->settings);
 }
 
@@ -130,6 +130,11 @@ mw_build_add_comms(struct builder *b)
     b->tp_comm = mw_plan_add_comm(b->plan, tp);
     b->world_comm = mw_plan_add_comm(b->plan, world);
     b->pp_comm = s->pp > 1 ? mw_plan_add_comm(b->plan, pp) : MW_NONE;
+    b->copies_comm = b->pp_comm;
+    if (s->copied_params && s->pp > 2) {
+        pp.spans[MW_AXIS_PP] = (struct mw_axis_span){stage_ranks * ((uint32_t)s->pp - 1), 2};
+        b->copies_comm = mw_plan_add_comm(b->plan, pp);
+    }
 }
 
 /* Whether a slot of the kind lies in the room for what shares bytes. */
@@ -204,7 +209,7 @@ add_tensors(struct builder *b)
         mw_plan_add_tensor(
             b->plan, (struct mw_tensor){
                          .program = b->program,
-                         .layer = layer < 0 ? -1 : layer + (int32_t)s->first_layer,
+                         .layer = layer < 0 ? -1 : (int32_t)mw_sizing_model_layer(s, layer),
                          .operators = operator_bits(class, tensor),
                          .dtype = tensor->dtype,
                          .gradient_dtype =

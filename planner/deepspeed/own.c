@@ -118,6 +118,10 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
         settings->layer_order = (int)value;
     if (take_integer(file, DS_OWN_SCHEDULE, &value))
         settings->schedule = value ? MW_SCHEDULE_GPIPE : MW_SCHEDULE_1F1B;
+    if (take_integer(file, DS_OWN_VIRTUAL_STAGES, &value)) {
+        settings->schedule = MW_SCHEDULE_INTERLEAVED;
+        settings->virtual_stages = value;
+    }
     if (take_integer(file, DS_OWN_WHOLE_CHECKPOINTS, &value))
         settings->whole_checkpoints = (int)value;
     if (take_integer(file, DS_OWN_COMMIT, &value))
@@ -237,6 +241,8 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_bool(json, "layer_order", s->layer_order == 1,
              s->layer_order != MW_AUTO && s->layer_order != strategy->layer_order);
     add_bool(json, "all_forward_first", true, s->schedule == MW_SCHEDULE_GPIPE);
+    add_int(json, "virtual_stages", mw_settings_stretches(s),
+            s->schedule == MW_SCHEDULE_INTERLEAVED);
     add_bool(json, "whole_checkpoints", s->whole_checkpoints == 1,
              s->whole_checkpoints != MW_AUTO &&
                  s->whole_checkpoints != strategy->whole_checkpoints);

@@ -61,6 +61,7 @@ mw_settings_init(struct mw_settings *settings)
         .update_on = MW_AUTO,
         .layer_order = MW_AUTO,
         .whole_checkpoints = MW_AUTO,
+        .virtual_stages = MW_AUTO,
         .ops_max = MW_OPS_MAX,
     };
 }

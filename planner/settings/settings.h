@@ -85,8 +85,9 @@ enum mw_share {
 
 /* The order of micro-batches in each stage of a pipeline. */
 enum mw_schedule {
-    MW_SCHEDULE_1F1B,  /* one forward, one backward */
-    MW_SCHEDULE_GPIPE, /* all forward before any goes back */
+    MW_SCHEDULE_1F1B,        /* one forward, one backward */
+    MW_SCHEDULE_GPIPE,       /* all forward before any goes back */
+    MW_SCHEDULE_INTERLEAVED, /* one forward, one backward, of several stretches of layers */
 };
 
 struct mw_settings {
@@ -156,6 +157,8 @@ struct mw_settings {
     int update_on;           /* 1: state is updated on the GPU wherever it rests; 0: on the host
                                     where it rests off the GPU; MW_AUTO: as the strategy does */
     int schedule;            /* enum mw_schedule, of a pipeline's micro-batches */
+    int64_t virtual_stages;  /* stretches of layers that a stage has, if they are interleaved;
+                                    MW_AUTO: 2 */
     int layer_order;         /* 1: all micro-batches pass a group of layers before the next group;
                                     0: each passes all layers; MW_AUTO: as the strategy does */
     int whole_checkpoints;   /* 1: a checkpoint is all activations of a layer, and nothing is
@@ -186,6 +189,23 @@ void mw_settings_adapt(const struct mw_settings *settings, struct mw_decoder *de
 /* GPUs with sequences of their own, tensor slices counted: the stages of a pipeline work on the
  * same ones.  Sequences per step = micro_batch * these * grad_accum. */
 double mw_settings_batch_gpus(const struct mw_settings *settings);
+
+/* Stretches of layers that a pipeline's stage has. */
+static inline int64_t
+mw_settings_stretches(const struct mw_settings *settings)
+{
+    if (settings->schedule != MW_SCHEDULE_INTERLEAVED)
+        return 1;
+    return settings->virtual_stages == MW_AUTO ? 2 : settings->virtual_stages;
+}
+
+/* The micro-batches of a step are a multiple of this: interleaved stretches pass on as many of them
+ * at a time as there are stages. */
+static inline int64_t
+mw_settings_batch_grain(const struct mw_settings *settings)
+{
+    return mw_settings_stretches(settings) > 1 ? settings->pp : 1;
+}
 
 static inline bool
 mw_settings_update_beside(const struct mw_settings *settings)

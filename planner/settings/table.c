@@ -52,7 +52,10 @@ static const struct mw_setting_choice content_choices[] = {
     {"inputs", 0}, {"activations", 1}, {NULL, 0}};
 static const struct mw_setting_choice order_choices[] = {{"depth", 0}, {"layer", 1}, {NULL, 0}};
 static const struct mw_setting_choice schedule_choices[] = {
-    {"1f1b", MW_SCHEDULE_1F1B}, {"gpipe", MW_SCHEDULE_GPIPE}, {NULL, 0}};
+    {"1f1b", MW_SCHEDULE_1F1B},
+    {"gpipe", MW_SCHEDULE_GPIPE},
+    {"interleaved", MW_SCHEDULE_INTERLEAVED},
+    {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
@@ -223,10 +226,15 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "each chunk once its gradients are final: nothing is clipped by their norm (default: as the "
      "software does, most at the end; `run` always)"},
     {MW_SETTINGS_SCHEDULE, "schedule", MW_SETTING_CHOICE, FIELD(schedule), 0, 0, NULL,
-     schedule_choices, "1f1b|gpipe",
+     schedule_choices, "1f1b|gpipe|interleaved",
      "order of micro-batches in each stage of a pipeline ({pp}): one forward and one backward in "
      "turn, so that a stage keeps the activations of no more than there are stages (1f1b, the "
-     "default), or all forward before any goes back (gpipe)"},
+     "default), all forward before any goes back (gpipe), or in turn over the stretches of layers "
+     "of {virtual-stages}, which leave each other less time to wait (interleaved)"},
+    {MW_SETTINGS_SCHEDULE, "virtual-stages", MW_SETTING_INTEGER, FIELD(virtual_stages), 2, 1024,
+     NULL, NULL, "V",
+     "give each stage of a pipeline with {schedule=interleaved} V stretches of the layers instead "
+     "of one, which micro-batches pass in V rounds over all stages (default 2)"},
     {MW_SETTINGS_SCHEDULE, "micro-batch-order", MW_SETTING_CHOICE, FIELD(layer_order), 0, 0, NULL,
      order_choices, "depth|layer",
      "take one micro-batch after the other through all layers, or all of them through a layer "

@@ -208,11 +208,11 @@ set_stage(struct mw_sizing *sizing)
         set(sizing, MW_BUFFER_BOUNDARIES, sizing->settings.grad_accum, bytes);
     if (mw_sizing_waits_for_logits(sizing))
         set(sizing, MW_BUFFER_BOUNDARIES, sizing->micro_batches_in_flight, bytes);
-    if (sizing->stage > 0) {
+    if (sizing->stage > 0 || sizing->stretches > 1) {
         set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING, bytes);
         set(sizing, MW_BUFFER_STAGE_GRADIENT_OUTPUT, STAGE_RING, bytes);
     }
-    if (sizing->stage + 1 < sizing->pp) {
+    if (sizing->stage + 1 < sizing->pp || sizing->stretches > 1) {
         set(sizing, MW_BUFFER_STAGE_OUTPUT, STAGE_RING, bytes);
         set(sizing, MW_BUFFER_STAGE_GRADIENT_INPUT, STAGE_RING, bytes);
     }

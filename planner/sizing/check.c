@@ -83,6 +83,95 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
     return false;
 }
 
+/* The first and the last stage have a copy each of a tied embedding, whose gradients they sum up.
+ * Shards of the two are of other elements, as the first stage's have positions and the last one's
+ * the final norm; and frameworks partition gradients in no pipeline (DeepSpeed's engine refuses
+ * ZeRO-2 and ZeRO-3 there, Megatron-LM's distributed optimizer is ZeRO-1). */
+static bool
+check_copies(const struct mw_model *model, const struct mw_settings *settings, GError **error)
+{
+    struct mw_shape shape = mw_sizing_shape(settings, true);
+    bool frozen = shape.trained.frozen >> MW_OPERATOR_EMBEDDING & 1;
+    struct mw_operators tail;
+
+    if (!model->tied_embedding)
+        return true;
+    if (!mw_model_copying_tail(model, &shape, &tail))
+        return mw_refuse(error,
+                         "{pp=%" G_GINT64_FORMAT "}: model %s ties embedding and output weights, "
+                         "and does not say which part of them the last stage has a copy of; give "
+                         "{pp=1}",
+                         settings->pp, model->name);
+    if (frozen || !mw_strategy_traits(settings->strategy)->state[MW_STATE_GRADIENTS].partitioned)
+        return true;
+    return mw_refuse(error,
+                     "{strategy=%s}: partitions gradients, and with {pp=%" G_GINT64_FORMAT
+                     "} the first and the last stage sum up those of the embedding that model %s "
+                     "ties to its output; give {strategy=ddp} or {strategy=zero1}, or {pp=1}",
+                     mw_strategy_name(settings->strategy), settings->pp, model->name);
+}
+
+/* The nearest multiples of `grain` around a number, as a message says them. */
+static char *
+nearest_multiples(int64_t number, int64_t grain)
+{
+    int64_t below = number / grain * grain;
+
+    return below
+               ? g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, below + grain)
+               : g_strdup_printf("%" G_GINT64_FORMAT, below + grain);
+}
+
+/* The nearest numbers of stages or stretches that divide layers, two at least; "": none. */
+static char *
+nearest_stretches(int64_t layers, int64_t asked)
+{
+    int64_t below = MIN(asked - 1, layers), above = asked + 1;
+
+    while (below > 1 && layers % below)
+        below--;
+    while (above <= layers && layers % above)
+        above++;
+    if (below > 1 && above <= layers)
+        return g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, above);
+    return below > 1 || above <= layers
+               ? g_strdup_printf("%" G_GINT64_FORMAT, below > 1 ? below : above)
+               : g_strdup("");
+}
+
+/* All stretches have as many layers, and pass on micro-batches in groups of as many as there are
+ * stages (Narayanan et al. 2021, arXiv 2104.04473, Sec. 2.2.2). */
+static bool
+check_stretches(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    int64_t stretches = mw_settings_stretches(s), pp = s->pp;
+
+    if (stretches == 1)
+        return true;
+    g_autofree char *stages = nearest_stretches(model->layers, pp);
+    if (model->layers % pp)
+        return mw_refuse(error,
+                         "{schedule=interleaved}: {pp=%" G_GINT64_FORMAT
+                         "} must divide the %" G_GINT64_FORMAT
+                         " layers of model %s; give %s, or {schedule=1f1b}",
+                         pp, model->layers, model->name, *stages ? stages : "{pp=1}");
+    g_autofree char *nearest = nearest_stretches(model->layers / pp, stretches);
+    if (model->layers / pp % stretches)
+        return mw_refuse(
+            error,
+            "{virtual-stages=%" G_GINT64_FORMAT "}: must divide the %" G_GINT64_FORMAT
+            " layers that each of {pp=%" G_GINT64_FORMAT "} stages of model %s has; give %s",
+            stretches, model->layers / pp, pp, model->name, *nearest ? nearest : "{schedule=1f1b}");
+    g_autofree char *batches = nearest_multiples(s->grad_accum, pp);
+    if (s->grad_accum != MW_AUTO && s->grad_accum % pp)
+        return mw_refuse(error,
+                         "{grad-accum=%" G_GINT64_FORMAT
+                         "}: {schedule=interleaved} takes a multiple of {pp=%" G_GINT64_FORMAT
+                         "} micro-batches; give %s",
+                         s->grad_accum, pp, batches);
+    return true;
+}
+
 /* Refuses what a pipeline cannot do yet, in one line each. */
 static bool
 check_pipeline(const struct mw_model *model, const struct mw_settings *settings, GError **error)
@@ -108,11 +197,8 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
                          "{pp=%" G_GINT64_FORMAT "}: makes stages of %" G_GINT64_FORMAT
                          " GPUs, which neither fill nodes of %" G_GINT64_FORMAT " nor divide one",
                          pp, of_stage, of_node);
-    if (model->tied_embedding)
-        return mw_refuse(error,
-                         "{pp=%" G_GINT64_FORMAT "}: model %s ties embedding and output "
-                         "weights, which a pipeline does not support yet; use {pp=1}",
-                         pp, model->name);
+    if (!check_copies(model, settings, error) || !check_stretches(model, settings, error))
+        return false;
     if (settings->dpu_start != MW_AUTO)
         return mw_refuse(error,
                          "{pp=%" G_GINT64_FORMAT

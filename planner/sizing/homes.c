@@ -258,7 +258,7 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
     sizing->checkpoint_parts =
         sizing->settings.checkpoint_partition || sizing->shape.sequence_parallel ? sizing->tp : 1;
     if (recomputed.interval) {
-        sizing->checkpoint_count = mw_recomputed_groups(&recomputed);
+        sizing->checkpoint_count = sizing->stretches * mw_recomputed_groups(&recomputed);
         sizing->checkpoint_bytes = mw_dtype_bytes(
             checkpoint_dtype(sizing),
             mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->checkpoint_parts));
@@ -267,7 +267,8 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
     }
     if (mw_settings_keeps_whole(&sizing->settings))
         sizing->checkpoint_bytes = mw_sizing_layer_bytes(sizing);
-    sizing->checkpoint_slots = sizing->checkpoint_count * sizing->micro_batches_in_flight;
+    sizing->checkpoint_slots =
+        sizing->checkpoint_count / sizing->stretches * sizing->micro_batches_in_flight;
     begin_tiers(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS], sizing->ranks_per_node,
                 sizing->checkpoint_slots * sizing->checkpoint_bytes);
     sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_slots + 1);

@@ -241,15 +241,31 @@ units_ops(const struct mw_sizing *s)
     return ops + (mw_sizing_tied(s) ? tied_logits_ops(s) : 0);
 }
 
+/* How many passes have each place in a step, [micro_batches_in_flight]; g_free it. */
+static int64_t *
+passes_of_places(const struct mw_sizing *s)
+{
+    int64_t *times = g_new0(int64_t, s->micro_batches_in_flight), count;
+    g_autofree struct mw_pass *passes = mw_sizing_passes(s, &count);
+
+    for (int64_t i = 0; i < count; i++)
+        times[passes[i].place] += !passes[i].back;
+    return times;
+}
+
 /* Ops that store a checkpoint and load it, and with tensor slicing gather it. */
 static int64_t
 checkpoint_ops(const struct mw_sizing *s)
 {
-    int64_t ops = 0, alike = mw_sizing_splits(s, MW_STATE_ACTIVATIONS) ? 1 : s->checkpoint_count;
+    int64_t of_pass = s->checkpoint_count / s->stretches, ops = 0;
+    int64_t alike = mw_sizing_splits(s, MW_STATE_ACTIVATIONS) ? 1 : of_pass;
+    g_autofree int64_t *passes = s->stretches > 1 ? passes_of_places(s) : NULL;
 
     for (int64_t c = 0; c < s->checkpoint_slots; c += alike) {
-        int64_t turn = c / s->checkpoint_count; /* turn among the micro-batches in flight */
-        int64_t times = mw_divide_up(s->settings.grad_accum - turn, s->micro_batches_in_flight);
+        int64_t turn = c / of_pass; /* turn among the micro-batches in flight */
+        int64_t times =
+            passes ? passes[turn]
+                   : mw_divide_up(s->settings.grad_accum - turn, s->micro_batches_in_flight);
         ops += alike * times *
                (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
                 2 * (s->checkpoint_home[c] == MW_TIER_NVME) +
@@ -287,9 +303,11 @@ int64_t
 mw_sizing_op_count(const struct mw_sizing *sizing)
 {
     int64_t ends = 2; /* begin and commit */
-    int64_t neighbours = (sizing->stage > 0) + (sizing->stage + 1 < sizing->pp);
+    int64_t neighbours =
+        2 * sizing->stretches - (sizing->stage == 0) - (sizing->stage + 1 == sizing->pp);
+    int64_t copies = mw_sizing_copied_tensor(sizing) != MW_NONE;
     int64_t of_rank = units_ops(sizing) + checkpoint_ops(sizing) + optimizer_ops(sizing) + ends +
-                      2 * neighbours * sizing->settings.grad_accum;
+                      2 * neighbours * sizing->settings.grad_accum + copies;
 
     return of_rank * (sizing->settings.unfold ? sizing->ranks / sizing->pp : 1);
 }

@@ -3,6 +3,7 @@
 
 #include "planner/sizing/internal.h"
 
+/* Of several stretches the first: all are recomputed alike. */
 struct mw_recomputed
 mw_sizing_recomputed(const struct mw_sizing *sizing)
 {
@@ -11,7 +12,7 @@ mw_sizing_recomputed(const struct mw_sizing *sizing)
 
     return (struct mw_recomputed){
         .begin = sizing->first_layer,
-        .end = sizing->first_layer + sizing->layers,
+        .end = sizing->first_layer + sizing->layers / sizing->stretches,
         .interval = s->checkpoint_interval,
         .kept = all ? 0 : sizing->layers - s->recompute_layers,
         .set = mw_layer_set_is_empty(&s->recompute_set) ? NULL : &s->recompute_set,
@@ -23,7 +24,8 @@ mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer)
 {
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
 
-    return mw_recomputed_has(&recomputed, sizing->first_layer + layer);
+    return mw_recomputed_has(&recomputed,
+                             sizing->first_layer + layer % (sizing->layers / sizing->stretches));
 }
 
 int64_t
@@ -78,9 +80,29 @@ mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class)
     return blocks - kept_blocks(sizing, class);
 }
 
+/* Of the stretch whose layers keep most. */
+static int64_t
+kept_of_stretch(const struct mw_sizing *sizing, bool stored)
+{
+    int64_t each = sizing->layers / sizing->stretches, most = 0;
+
+    for (int64_t first = 0; first < sizing->layers; first += each) {
+        int64_t bytes = 0;
+        for (int64_t layer = first; layer < first + each; layer++) {
+            const struct mw_class_info *class =
+                &sizing->classes[mw_sizing_layer_class(sizing, layer)];
+            bytes += stored ? class->kept_bytes : class->saved_bytes;
+        }
+        most = MAX(most, bytes);
+    }
+    return most;
+}
+
 int64_t
 mw_sizing_kept_bytes(const struct mw_sizing *sizing, bool stored)
 {
+    if (sizing->stretches > 1)
+        return sizing->settings.checkpoint_interval ? 0 : kept_of_stretch(sizing, stored);
     bool interval = sizing->settings.checkpoint_interval > 0;
     int64_t bytes = 0;
 
@@ -135,7 +157,28 @@ bool
 mw_sizing_waits_for_logits(const struct mw_sizing *sizing)
 {
     return sizing->classes[MW_CLASS_TAIL].blocks && sizing->micro_batches_in_flight > 1 &&
-           mw_sizing_activation_sets(sizing) == 1 && !mw_settings_layer_order(&sizing->settings);
+           sizing->stretches == 1 && mw_sizing_activation_sets(sizing) == 1 &&
+           !mw_settings_layer_order(&sizing->settings);
+}
+
+/* Of the groups of a stretch whose first layer is `first` of the stage. */
+static int64_t
+largest_group_bytes(const struct mw_sizing *sizing, const struct mw_recomputed *recomputed,
+                    int64_t first)
+{
+    int64_t most = 0, begin = recomputed->begin;
+
+    for (int64_t layer = begin, behind; layer < recomputed->end; layer = behind) {
+        int64_t bytes = 0;
+        behind = layer + 1;
+        if (!mw_recomputed_has(recomputed, layer))
+            continue;
+        mw_recomputed_group(recomputed, layer, &behind);
+        for (int64_t l = layer; l < behind; l++)
+            bytes += sizing->classes[mw_sizing_layer_class(sizing, first + l - begin)].saved_bytes;
+        most = MAX(most, bytes);
+    }
+    return most;
 }
 
 /* Where all layers are alike, or each is a group, any group of the most layers is the largest, or
@@ -144,20 +187,12 @@ int64_t
 mw_sizing_group_bytes(const struct mw_sizing *sizing)
 {
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
-    int64_t most = 0, begin = recomputed.begin;
+    int64_t each = sizing->layers / sizing->stretches, most = 0;
 
     bool alone = recomputed.interval == 1 && !mw_sizing_kept_layers(sizing);
     if (mw_sizing_has_equal_layers(sizing) || alone)
         return mw_recomputed_largest(&recomputed) * mw_sizing_layer_bytes(sizing);
-    for (int64_t layer = begin, behind; layer < recomputed.end; layer = behind) {
-        int64_t bytes = 0;
-        behind = layer + 1;
-        if (!mw_recomputed_has(&recomputed, layer))
-            continue;
-        mw_recomputed_group(&recomputed, layer, &behind);
-        for (int64_t l = layer; l < behind; l++)
-            bytes += sizing->classes[mw_sizing_layer_class(sizing, l - begin)].saved_bytes;
-        most = MAX(most, bytes);
-    }
+    for (int64_t stretch = 0; stretch < sizing->stretches; stretch++)
+        most = MAX(most, largest_group_bytes(sizing, &recomputed, stretch * each));
     return most;
 }

@@ -89,23 +89,52 @@ take_operators(struct mw_class_info *class, const struct mw_operators *operators
     memcpy(class->operators, operators->info, operators->count * sizeof *operators->info);
 }
 
+int64_t
+mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer)
+{
+    return sizing->stretches == 1 ? 0 : layer * sizing->stretches / sizing->layers;
+}
+
+int64_t
+mw_sizing_model_layer(const struct mw_sizing *sizing, int64_t layer)
+{
+    int64_t stretch = mw_sizing_stretch_of(sizing, layer);
+
+    return sizing->first_layer + layer +
+           stretch * (sizing->pp - 1) * (sizing->layers / sizing->stretches);
+}
+
+/* Of a kind, among the first `layers` of the stage. */
+static int64_t
+count_blocks(const struct mw_sizing *sizing, enum mw_block_kind kind, int64_t layers)
+{
+    int64_t each = sizing->layers / sizing->stretches, count = 0;
+
+    for (int64_t stretch = 0; stretch < sizing->stretches && layers > 0; stretch++) {
+        int64_t first = sizing->first_layer + stretch * sizing->pp * each;
+        int64_t here = sizing->stretches == 1 ? layers : MIN(layers, each);
+        count += mw_model_count_blocks(sizing->model, kind, first, first + here);
+        layers -= here;
+    }
+    return count;
+}
+
 /* The operators and units of the stage's classes. */
 static void
-fill_classes(struct mw_sizing *sizing, const struct mw_model_walk *walk)
+fill_classes(struct mw_sizing *sizing, const struct mw_model_walk *walk,
+             const struct mw_operators *tail)
 {
     struct mw_class_info *classes = sizing->classes;
 
     if (sizing->stage == 0)
         take_operators(&classes[MW_CLASS_HEAD], &walk->head);
     if (sizing->stage + 1 == sizing->pp)
-        take_operators(&classes[MW_CLASS_TAIL], &walk->tail);
+        take_operators(&classes[MW_CLASS_TAIL], tail);
     classes[MW_CLASS_HEAD].blocks = classes[MW_CLASS_HEAD].operator_count > 0;
     classes[MW_CLASS_TAIL].blocks = classes[MW_CLASS_TAIL].operator_count > 0;
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
         struct mw_class_info *class = &classes[MW_CLASS_LAYERS + kind];
-        class->blocks =
-            mw_model_count_blocks(sizing->model, (enum mw_block_kind)kind, sizing->first_layer,
-                                  sizing->first_layer + sizing->layers);
+        class->blocks = count_blocks(sizing, (enum mw_block_kind)kind, sizing->layers);
         if (class->blocks)
             take_operators(class, &walk->blocks[kind]);
     }
@@ -287,8 +316,8 @@ mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer)
             layer -= sizing->classes[kind].blocks;
         return (enum mw_class)kind;
     }
-    return (enum mw_class)(MW_CLASS_LAYERS +
-                           mw_model_block_kind(sizing->model, sizing->first_layer + layer));
+    return (enum mw_class)(
+        MW_CLASS_LAYERS + mw_model_block_kind(sizing->model, mw_sizing_model_layer(sizing, layer)));
 }
 
 uint32_t
@@ -304,8 +333,7 @@ mw_sizing_layer_tensor(const struct mw_sizing *sizing, int64_t layer)
     }
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT && !sizing->model->by_turns; kind++)
         tensors += classes[MW_CLASS_LAYERS + kind].tensor_count *
-                   mw_model_count_blocks(sizing->model, (enum mw_block_kind)kind,
-                                         sizing->first_layer, sizing->first_layer + layer);
+                   count_blocks(sizing, (enum mw_block_kind)kind, layer);
     return (uint32_t)tensors;
 }
 
@@ -338,7 +366,26 @@ mw_sizing_sums_passing(const struct mw_sizing *sizing)
 bool
 mw_sizing_tied(const struct mw_sizing *sizing)
 {
-    return sizing->model->tied_embedding && sizing->classes[MW_CLASS_HEAD].blocks;
+    return sizing->model->tied_embedding && sizing->pp == 1 &&
+           sizing->classes[MW_CLASS_HEAD].blocks;
+}
+
+uint32_t
+mw_sizing_copied_tensor(const struct mw_sizing *sizing)
+{
+    bool tail = sizing->stage + 1 == sizing->pp;
+    const struct mw_class_info *class = &sizing->classes[tail ? MW_CLASS_TAIL : MW_CLASS_HEAD];
+
+    for (int t = 0; sizing->copied_params && class->blocks && t < class->tensor_count; t++) {
+        const struct mw_unit_tensor *tensor = &class->tensors[t];
+        int largest = mw_sizing_largest_operator(class, tensor->first, tensor->count);
+        enum mw_operator operator_ = class->operators[largest].operator_;
+        if (operator_ == MW_OPERATOR_EMBEDDING || operator_ == MW_OPERATOR_LOGITS)
+            return tensor->trained
+                       ? (tail ? mw_sizing_layer_tensor(sizing, sizing->layers) : 0) + (uint32_t)t
+                       : MW_NONE;
+    }
+    return MW_NONE;
 }
 
 int64_t
@@ -416,19 +463,6 @@ set_ranks(struct mw_sizing *sizing)
     sizing->tokens = sizing->sequences * settings->seq;
 }
 
-/* One forward, one backward: a stage is ahead by the number of stages after it (PipeDream-flush;
- * Narayanan et al. 2021, arXiv 2104.04473, Sec. 2.2.1); all forward before any goes back (GPipe,
- * arXiv 1811.06965, Sec. 2.3). */
-static int64_t
-in_flight(const struct mw_sizing *sizing, int64_t stage)
-{
-    int64_t micro_batches = MAX(1, sizing->settings.grad_accum);
-    bool all = mw_settings_layer_order(&sizing->settings) ||
-               sizing->settings.schedule == MW_SCHEDULE_GPIPE;
-
-    return all ? micro_batches : CLAMP(sizing->pp - stage, 1, micro_batches);
-}
-
 /* The layers of two stages differ by at most one. */
 static void
 set_stage(struct mw_sizing *sizing, int64_t stage)
@@ -436,9 +470,10 @@ set_stage(struct mw_sizing *sizing, int64_t stage)
     int64_t layers = sizing->model->layers, pp = sizing->pp;
 
     sizing->stage = stage;
-    sizing->first_layer = layers * stage / pp;
-    sizing->layers = layers * (stage + 1) / pp - sizing->first_layer;
-    sizing->micro_batches_in_flight = in_flight(sizing, stage);
+    sizing->stretches = mw_settings_stretches(&sizing->settings);
+    sizing->first_layer = layers * stage / pp / sizing->stretches;
+    sizing->layers = layers * (stage + 1) / pp - layers * stage / pp;
+    sizing->micro_batches_in_flight = mw_sizing_passes_in_flight(sizing);
 }
 
 /* A run that ends before the delay begins has none. */
@@ -520,7 +555,13 @@ cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
         mw_model_logits(model) ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
     drop_late_delay(sizing);
     set_strategy(sizing);
-    fill_classes(sizing, walk);
+    if (sizing->pp > 1 && model->tied_embedding) {
+        struct mw_operators copying;
+        sizing->copied_params = mw_model_copying_tail(model, &sizing->shape, &copying);
+        fill_classes(sizing, walk, &copying);
+    } else {
+        fill_classes(sizing, walk, &walk->tail);
+    }
     cut_tiles(sizing);
     if (sizing->settings.optimizer_chunk == MW_AUTO) {
         int64_t shard = sizing->trained_params / (sizing->optimizer_partitioned ? sizing->dp : 1);

@@ -240,8 +240,13 @@ struct mw_sizing {
      * stages. */
     int64_t pp, stage;
     struct mw_sizing *next_stage;    /* NULL: it is the last */
-    int64_t first_layer, layers;     /* layers of the model that the stage has */
-    int64_t micro_batches_in_flight; /* whose backward is still to come, at most */
+    int64_t first_layer, layers;     /* layers of the model that the stage has; its first stretch
+                                      * begins with the first one */
+    int64_t stretches;               /* into which they are divided: all have as many */
+    int64_t copied_params;           /* of a tied embedding, which the first and the last stage have
+                                      * each; 0: of none */
+    int64_t micro_batches_in_flight; /* whose backward is still to come, at most; of several
+                                      * stretches their passes */
     int64_t dp_ranks_per_node;       /* members of one data-parallel group in a node */
     int64_t tp_ranks_per_node;       /* members of one tensor-slicing group in a node */
     int64_t sequences;               /* of one micro-batch of one tensor-slicing group */
@@ -343,6 +348,10 @@ uint32_t mw_sizing_layer_tensor(const struct mw_sizing *sizing, int64_t layer);
  * make those of a part one after the other. */
 bool mw_sizing_sums_passing(const struct mw_sizing *sizing);
 bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the logits' weight */
+/* The tensor of this stage whose gradient is summed up with that of a copy: the embedding in the
+ * first stage, the logits' weight in the last one, of a pipeline whose model ties them; MW_NONE:
+ * none. */
+uint32_t mw_sizing_copied_tensor(const struct mw_sizing *sizing);
 /* For one that does not fit: what is lacking, as a share of the capacity of the tier that lacks
  * most. */
 double mw_sizing_lack(const struct mw_sizing *sizing);
@@ -428,6 +437,19 @@ int64_t mw_sizing_op_count(const struct mw_sizing *sizing);
 struct mw_folds mw_sizing_most_folds(const struct mw_sizing *sizing);
 struct mw_folds mw_sizing_folds(const struct mw_sizing *sizing);
 int64_t mw_sizing_built_ops(const struct mw_sizing *sizing);
+/* A micro-batch's way through a stretch of a stage's layers.  Its activations have the same place
+ * from forward to backward, among as many as there are passes in flight. */
+struct mw_pass {
+    uint16_t micro_batch, stretch;
+    uint32_t place;
+    bool back;
+};
+/* All passes of the stage in their order, *count of them; g_free it. */
+struct mw_pass *mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count);
+int64_t mw_sizing_passes_in_flight(const struct mw_sizing *sizing);
+/* The stretch that has a layer of the stage, and the layer's number in the model. */
+int64_t mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer);
+int64_t mw_sizing_model_layer(const struct mw_sizing *sizing, int64_t layer);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
 
 #endif

@@ -1,0 +1,91 @@
+/* The order of forward and backward in a pipeline's stage. */
+#include <glib.h>
+
+#include "planner/sizing/internal.h"
+
+/* Forward passes before the first backward. One forward, one backward: a stage is ahead by the
+ * number of stages behind it (PipeDream-flush; Narayanan et al. 2021, arXiv 2104.04473, Sec.
+ * 2.2.1); all forward before any goes back (GPipe, arXiv 1811.06965, Sec. 2.3).  Interleaved: twice
+ * as many, and all but the last stretch of as many micro-batches as there are stages (Megatron-LM,
+ * megatron/core/pipeline_parallel/schedules.py, forward_backward_pipelining_with_interleaving). */
+static int64_t
+warm_up(const struct mw_sizing *sizing)
+{
+    int64_t micro_batches = MAX(1, sizing->settings.grad_accum), all = micro_batches;
+    int64_t behind = sizing->pp - sizing->stage - 1;
+
+    if (mw_settings_layer_order(&sizing->settings) ||
+        sizing->settings.schedule == MW_SCHEDULE_GPIPE)
+        return all - 1;
+    if (sizing->stretches > 1)
+        return MIN(2 * behind + (sizing->stretches - 1) * sizing->pp, all * sizing->stretches);
+    return MIN(behind, all - 1);
+}
+
+int64_t
+mw_sizing_passes_in_flight(const struct mw_sizing *sizing)
+{
+    int64_t micro_batches = MAX(1, sizing->settings.grad_accum);
+
+    return MIN(warm_up(sizing) + 1, micro_batches * sizing->stretches);
+}
+
+/* As many micro-batches as there are stages pass the first stretch one after the other, then the
+ * second; then come the next ones.  Back they go the other way. */
+static struct mw_pass
+pass_of(const struct mw_sizing *sizing, int64_t number, bool back)
+{
+    int64_t stretches = sizing->stretches, group = stretches > 1 ? sizing->pp : 1;
+    int64_t first = number / (group * stretches) * group;
+    int64_t here = MIN(group, sizing->settings.grad_accum - first);
+    int64_t within = number - first * stretches;
+    int64_t stretch = within / here;
+
+    return (struct mw_pass){.micro_batch = (uint16_t)(first + within % here),
+                            .stretch = (uint16_t)(back ? stretches - 1 - stretch : stretch),
+                            .back = back};
+}
+
+/* Places that are free, the one to take next last. */
+struct places {
+    uint32_t *free, count;
+    uint32_t *of; /* [micro_batches * stretches] */
+};
+
+static void
+add_pass(const struct mw_sizing *sizing, GArray *passes, struct places *places, int64_t number,
+         bool back)
+{
+    struct mw_pass pass = pass_of(sizing, number, back);
+    uint32_t *place = &places->of[pass.micro_batch * sizing->stretches + pass.stretch];
+
+    if (back)
+        places->free[places->count++] = *place;
+    else
+        *place = places->free[--places->count];
+    pass.place = *place;
+    g_array_append_val(passes, pass);
+}
+
+struct mw_pass *
+mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count)
+{
+    int64_t all = MAX(1, sizing->settings.grad_accum) * sizing->stretches;
+    int64_t ahead = warm_up(sizing), in_flight = sizing->micro_batches_in_flight;
+    g_autofree uint32_t *free_places = g_new(uint32_t, in_flight);
+    g_autofree uint32_t *of = g_new(uint32_t, all);
+    struct places places = {free_places, (uint32_t)in_flight, of};
+    GArray *passes = g_array_sized_new(FALSE, FALSE, sizeof(struct mw_pass), (guint)(2 * all));
+
+    for (int64_t i = 0; i < in_flight; i++)
+        free_places[i] = (uint32_t)(in_flight - 1 - i);
+    for (int64_t number = 0; number < ahead; number++)
+        add_pass(sizing, passes, &places, number, false);
+    for (int64_t number = 0; number < all; number++) {
+        if (number + ahead < all)
+            add_pass(sizing, passes, &places, number + ahead, false);
+        add_pass(sizing, passes, &places, number, true);
+    }
+    *count = passes->len;
+    return (struct mw_pass *)(gpointer)g_array_free(passes, FALSE);
+}
