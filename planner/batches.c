@@ -11,6 +11,8 @@
 /* Number of splits of a global batch to return: the first that fits, then each with half as many
  * sequences per micro-batch. */
 #define SPLITS_MAX 4
+/* Up to this number, each smaller one is another candidate. */
+#define FEW_SEQUENCES 4
 /* Above this number, one micro-batch more or less changes little. */
 #define FEW_MICRO_BATCHES 4
 
@@ -134,7 +136,7 @@ split_global_batch(struct search *search)
         if (!mw_fits_in_some_parts(search->request, s))
             continue;
         add(search, s->micro_batch, accum);
-        most = sequences / 2;
+        most = fmax(sequences / 2, fmin(sequences, FEW_SEQUENCES) - 1);
     }
     if (search->found->count)
         return;

@@ -118,4 +118,5 @@ mw_objective_trained_bytes(const struct mw_sizing *sizing, bool gradients,
     for (size_t i = 0; i < G_N_ELEMENTS(stay); i++)
         if (gradients || !stay[i].gradients)
             bytes[mw_beside_tier(stay[i].what)] += sizing->beside[stay[i].what];
+    bytes[MW_TIER_GPU] += mw_sizing_bucket_bytes_in_rings(sizing); /* buckets stay whole */
 }

@@ -6,6 +6,7 @@ micro-batches that the default global batch has room for; the batch that a note 
 faster, none takes more than the default, and the note says what it came to.  And questions stay
 quick: a plan of micro-batches that nobody asked for has a bounded number of ops.
 
+constraints  a value asked for, or less memory, makes no step faster, at the same global batch.
 reason  what the note says of an open batch below the default is so: a larger one does not fit, is
         not faster, or has more ops than are quick to plan.
 
@@ -141,7 +142,32 @@ BOUNDED = {
 }
 
 
+# Questions where gradients leave the GPU beside backward, and what must not make them faster: a
+# value asked for, or less memory.
+BESIDE_BACKWARD = {
+    "-m llama-2-7b -H a100 --software deepspeed --global-batch 64":
+        ("--logits-chunks 2", "--set gpu.memory_gib=64"),
+    "-m llama-2-13b -H h100 --software fsdp2-compile --global-batch 256 --seq 2048":
+        ("--batch 4", "--batch 8"),
+    "-m mistral-7b-v0.3 -H coreweave-l40s-8x --software fsdp2-compile --global-batch 256 "
+    "--seq 2048":
+        ("--activation-device cpu", "--logits-chunks 4"),
+}
+
+
+def check_constraints(box, line, constraints):
+    answer = ask(box, line)
+    for constraint in constraints:
+        asked = ask(box, f"{line} {constraint}")
+        if asked["settings"]["global_batch"] != answer["settings"]["global_batch"]:
+            yield f"{constraint}: another global batch"
+        if asked["feasible"] and asked["tokens_per_s"] > SLACK * answer["tokens_per_s"]:
+            yield f"{asked['tokens_per_s']} with {constraint}, {answer['tokens_per_s']} without"
+
+
 def tests(box):
+    for line, constraints in BESIDE_BACKWARD.items():
+        yield f"constraints: {line}", check_constraints(box, line, constraints)
     for line, expected in BOUNDED.items():
         yield f"reason: {line}", check_reason(box, line, expected)
     for number, model in sample(list(enumerate(MODELS))):

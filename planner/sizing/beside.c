@@ -53,14 +53,15 @@ ledger(const struct mw_sizing *sizing, enum mw_purpose purpose)
 }
 
 /* Stages that partition optimizer state reduce gradients out of buckets of one size, whatever the
- * model's. */
+ * model's; longer rings of gradients stand for a part of them. */
 static double
 zero_buckets(const struct mw_sizing *sizing)
 {
     const struct mw_memory_use *use = &sizing->hardware->memory_use;
+    double bytes = use->buckets * use->bucket_elements * (double)sizing->element_bytes;
 
     return sizing->optimizer_partitioned
-               ? use->buckets * use->bucket_elements * (double)sizing->element_bytes
+               ? fmax(0, bytes - (double)mw_sizing_bucket_bytes_in_rings(sizing))
                : 0;
 }
 
@@ -102,7 +103,9 @@ offloaded_gradients(const struct mw_sizing *sizing)
         sizing->hardware->memory_use.bytes_per_offloaded / (double)sizing->element_bytes;
     double bytes =
         (double)(sizing->params_partitioned && shard->count ? shard->bytes : whole->bytes);
-    double planned = (double)(whole->count * whole->bytes + shard->count * shard->bytes);
+    int64_t more = sizing->more_parts[MW_TIER_GPU]; /* they stand for buckets */
+    double planned = (double)((whole->count - more * whole->part_slots) * whole->bytes +
+                              (shard->count - more * shard->part_slots) * shard->bytes);
 
     return sizing->gradient_home[0] == MW_TIER_GPU ? 0 : fmax(0, per_element * bytes - planned);
 }

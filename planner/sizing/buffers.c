@@ -7,8 +7,6 @@
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
-/* Two slots let one gradient leave while the next is computed. */
-#define GRADIENT_RING 2
 /* Two slots let the next micro-batch travel while a stage computes with this one. */
 #define STAGE_RING 2
 /* Two slots let one checkpoint travel while the next is written or used. */
@@ -398,6 +396,18 @@ set_rings(struct mw_sizing *sizing, const struct survey *survey, enum mw_buffer_
         set(sizing, mw_buffer_of(kind, false), count * survey->smalls, small_bytes);
 }
 
+/* Rings that may become longer (planner/sizing/gradient_rings.c). */
+static void
+set_gradient_rings(struct mw_sizing *sizing, const struct survey *survey, enum mw_buffer_kind kind,
+                   int64_t count, int64_t tiled_bytes, int64_t small_bytes)
+{
+    set_rings(sizing, survey, kind, count, tiled_bytes, small_bytes);
+    if (count < MW_GRADIENT_RING)
+        return;
+    sizing->buffers[mw_buffer_of(kind, true)].part_slots = tiled_bytes ? 1 : 0;
+    sizing->buffers[mw_buffer_of(kind, false)].part_slots = small_bytes ? survey->smalls : 0;
+}
+
 /* The fetch path: gg, cg and nc slots. */
 static void
 set_parameters(struct mw_sizing *sizing, const struct survey *survey)
@@ -521,13 +531,13 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
     bool sums = sizing->gradients_summed;
     int64_t element = sizing->element_bytes;
     bool reduced = sizing->gradients_partitioned && sizing->dp > 1;
-    int64_t ring = offloaded || reduced ? GRADIENT_RING : 1;
+    int64_t ring = offloaded || reduced ? MW_GRADIENT_RING : 1;
 
     /* The gradient of the logits' weight is summed over the chunks before it leaves. */
     if (offloaded || reduced || sums)
-        set_rings(sizing, survey, MW_BUFFER_GRADIENTS_WHOLE,
-                  MAX(ring, ring - 1 + survey->logits_gradients), element * tiled->tile_params,
-                  element * small->tile_params);
+        set_gradient_rings(sizing, survey, MW_BUFFER_GRADIENTS_WHOLE,
+                           MAX(ring, ring - 1 + survey->logits_gradients),
+                           element * tiled->tile_params, element * small->tile_params);
     if (mw_sizing_tied(sizing) && embedding->trained &&
         (sizing->gradient_home[0] != MW_TIER_GPU || reduced || sums))
         set(sizing, MW_BUFFER_GRADIENTS_TIED,
@@ -535,8 +545,8 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
                 (mw_settings_layer_order(&sizing->settings) ? sizing->settings.grad_accum : 1),
             element * embedding->tile_params);
     if (reduced && (offloaded || sums))
-        set_rings(sizing, survey, MW_BUFFER_GRADIENTS_SHARD, GRADIENT_RING,
-                  element * tiled->carried_params, element * small->carried_params);
+        set_gradient_rings(sizing, survey, MW_BUFFER_GRADIENTS_SHARD, MW_GRADIENT_RING,
+                           element * tiled->carried_params, element * small->carried_params);
     /* Sums of a group stay until its last micro-batch, and leave while the next is computed. */
     bool passing = offloaded && mw_sizing_sums_passing(sizing);
     if (passing)
@@ -544,9 +554,9 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
                   sizing->gradient_element_bytes * tiled->carried_params,
                   sizing->gradient_element_bytes * small->carried_params);
     if (survey->gradients[MW_TIER_NVME] || (offloaded && sums && !passing))
-        set_rings(sizing, survey, MW_BUFFER_GRADIENTS_PINNED, GRADIENT_RING,
-                  pinned_gradient_bytes(sizing, survey, tiled->carried_params),
-                  pinned_gradient_bytes(sizing, survey, small->carried_params));
+        set_gradient_rings(sizing, survey, MW_BUFFER_GRADIENTS_PINNED, MW_GRADIENT_RING,
+                           pinned_gradient_bytes(sizing, survey, tiled->carried_params),
+                           pinned_gradient_bytes(sizing, survey, small->carried_params));
 }
 
 static void

@@ -142,6 +142,17 @@ int64_t mw_sizing_own_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind 
 void mw_sizing_set_beside(struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */
 void mw_sizing_sum_ledger(struct mw_sizing *sizing);
+/* Adds slots to a buffer of a sizing that is summed up. */
+void mw_sizing_add_slots(struct mw_sizing *sizing, enum mw_buffer_kind kind, int64_t count);
+/* Anew what the software takes and the verdict, after that. */
+void mw_sizing_judge(struct mw_sizing *sizing);
+
+/* --- planner/sizing/gradient_rings.c --- */
+/* The least length of a ring: one gradient leaves while the next is computed. */
+#define MW_GRADIENT_RING 2
+/* Of a sizing that fits: makes the rings of gradients as long as the tiers have room for and as it
+ * helps. */
+void mw_sizing_lengthen_rings(struct mw_sizing *sizing);
 
 /* --- planner/sizing/swap.c --- */
 /* From here to the next power of two. */

@@ -1,5 +1,6 @@
 /* Adds up what all slots take of each tier, and compares it with the tier's capacity. */
 #include <glib.h>
+#include <string.h>
 
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
@@ -284,10 +285,26 @@ mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *other)
 }
 
 void
+mw_sizing_add_slots(struct mw_sizing *sizing, enum mw_buffer_kind kind, int64_t count)
+{
+    struct mw_buffer *buffer = &sizing->buffers[kind];
+
+    buffer->count += count;
+    add_slots(sizing, kind, buffer->tier, buffer->bytes, count);
+}
+
+void
+mw_sizing_judge(struct mw_sizing *sizing)
+{
+    memset(sizing->beside_bytes, 0, sizeof sizing->beside_bytes);
+    mw_sizing_set_beside(sizing);
+    set_verdict(sizing);
+}
+
+void
 mw_sizing_sum_ledger(struct mw_sizing *sizing)
 {
     sum_slots(sizing);
-    mw_sizing_set_beside(sizing);
     read_tiers(sizing);
-    set_verdict(sizing);
+    mw_sizing_judge(sizing);
 }

@@ -628,6 +628,7 @@ size_stage(const struct mw_model *model, const struct mw_hardware *hardware,
     }
     mw_sizing_set_buffers(sizing);
     mw_sizing_sum_ledger(sizing);
+    mw_sizing_lengthen_rings(sizing);
     return sizing;
 }
 

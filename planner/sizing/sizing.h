@@ -189,6 +189,7 @@ struct mw_buffer {
     bool persistent;     /* its content outlives the step */
     int64_t count;       /* number of slots; 0: the step needs none */
     int64_t bytes;       /* per slot; 0 for a home */
+    int64_t part_slots;  /* by which a ring of gradients grows for one more part; else 0 */
     bool shares;         /* it lies in its tier's room for buffers that share bytes, */
     struct mw_extent at; /* here; of homes, only those that end with the step */
 };
@@ -288,7 +289,8 @@ struct mw_sizing {
     int64_t save_steps; /* from one save of what no extent of the state has to the next; 0: none */
     bool saves_in_step; /* it is part of every step's commit */
 
-    struct mw_buffer buffers[MW_BUFFER_KIND_COUNT];  /* all slots */
+    struct mw_buffer buffers[MW_BUFFER_KIND_COUNT]; /* all slots */
+    int64_t more_parts[MW_TIER_COUNT]; /* for which rings of gradients have room beyond the least */
     struct mw_extent shared[MW_TIER_COUNT];          /* the room for buffers that share bytes */
     int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT]; /* their bytes, in whole pages */
     int64_t need_bytes[MW_TIER_COUNT];
@@ -360,6 +362,8 @@ int64_t mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier); /*
 double mw_sizing_state_element_bytes(const struct mw_sizing *sizing);
 /* Bytes that its slots need, and what the software takes beside them. */
 int64_t mw_sizing_whole_need(const struct mw_sizing *sizing, enum mw_tier tier);
+/* What longer rings of gradients take of the software's buckets. */
+int64_t mw_sizing_bucket_bytes_in_rings(const struct mw_sizing *sizing);
 /* Activations that the software keeps without recomputation, as a multiple of those counted. */
 double mw_sizing_activations_kept(const struct mw_hardware *hardware);
 /* Whether `one` fits or lacks less; if both lack as much of one tier, less of the others. */
