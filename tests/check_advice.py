@@ -266,8 +266,8 @@ def check_best(words, answer):
 
 # Requests, and the largest batch that fits.
 SMALLER = [
-    ("-m opt-30b -H dgx2 -s zero-infinity-cpu", "13"),
-    ("-m zi-10b -H v100", "100"),
+    ("-m opt-30b -H dgx2 -s zero-infinity-cpu", "9"),
+    ("-m zi-10b -H v100", "90"),
 ]
 # Requests, and what each is advised to.
 BOUGHT = [
@@ -324,7 +324,7 @@ UNFIT = [
      "-s zero-infinity-nvme -H lambda-gh200 fits (2.29 USD an hour), -H nebius-b200-8x --tp 2 "
      "--software deepspeed fits (44.0 USD "),
     ("-m kimi-k2 -H aws-g5-xlarge -s zero3 --seq 2048 --activation-checkpoint-interval 4",
-     "-s zero-infinity-nvme -H coreweave-l40s-8x --nodes 2 --tp 2 --software deepspeed fits (36.0 "
+     "-s zero-infinity-nvme -H coreweave-a100-8x --nodes 2 --tp 2 --software deepspeed fits (43.2 "
      "USD an hour), --nodes 1532 fits"),
     # ZeRO-Infinity, Table 1: states on the GPU.
     ("-m zi-0.5t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 7",

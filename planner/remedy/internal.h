@@ -47,6 +47,8 @@ struct mw_settings mw_relaxation_apply(const struct mw_settings *asked,
 bool mw_relaxation_minimize(const struct mw_unfit *unfit, struct mw_relaxation *changes);
 /* "strategy=zero3 batch=2.25 fits (142 USD an hour; batch 9 per group of 4 GPUs)": `between`, "" or
  * options and a space, stands before the batch; `price` may be NULL.  g_free it. */
+/* What the software of one machine does to the memory of another. */
+void mw_remedy_take_software(struct mw_hardware *hardware, const struct mw_hardware *from);
 /* Appends "software=NAME " where another strategy or slicing would otherwise be of other software,
  * which takes other memory. */
 void mw_remedy_keep_software(const struct mw_unfit *unfit, enum mw_strategy strategy, int64_t tp,

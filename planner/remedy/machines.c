@@ -187,8 +187,8 @@ others_of_kind(const struct mw_unfit *unfit, enum mw_price_kind kind)
     GPtrArray *machines = mw_priced_new(kind, unfit->machine, MW_OUTLOOK_TYPICAL);
 
     for (guint i = 0; i < machines->len; i++)
-        ((struct mw_priced *)machines->pdata[i])->hardware.memory_use =
-            unfit->request->hardware->memory_use;
+        mw_remedy_take_software(&((struct mw_priced *)machines->pdata[i])->hardware,
+                                unfit->request->hardware);
     return machines;
 }
 

@@ -188,7 +188,7 @@ enlarged(const struct mw_unfit *unfit, const struct mw_profile *profile)
 {
     struct mw_hardware hw = mw_hwprofile_read(profile, unfit->here->outlook);
 
-    hw.memory_use = unfit->request->hardware->memory_use;
+    mw_remedy_take_software(&hw, unfit->request->hardware);
     return hw;
 }
 

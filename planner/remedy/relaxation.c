@@ -224,6 +224,14 @@ devices_given_up(const struct mw_settings *asked)
 }
 
 void
+mw_remedy_take_software(struct mw_hardware *hardware, const struct mw_hardware *from)
+{
+    hardware->memory_use = from->memory_use;
+    hardware->swaps_gradients = from->swaps_gradients;
+    hardware->reduces_at_end = from->reduces_at_end;
+}
+
+void
 mw_remedy_keep_software(const struct mw_unfit *unfit, enum mw_strategy strategy, int64_t tp,
                         GString *text)
 {
