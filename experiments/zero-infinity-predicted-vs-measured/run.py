@@ -21,7 +21,7 @@ LINKS = {"network bandwidth (a node)": "network", "GPU-GPU bandwidth in a node":
          "NVMe bandwidth (a node)": "drives", "PCIe bandwidth (a node)": "PCIe",
          "host memory and cores (a node)": "host"}
 BETWEEN_GPUS = ("network", "NVLink")
-SWEEP = (1, 2, 5, 8)
+SWEEP = (1, 2, 5)
 
 
 def read(experiment):

@@ -84,7 +84,7 @@ ROWS = (
     ("volume", added_volume(), "a twelfth"),
     ("fused-1.5b", buckets(f"-m zero-1.5b {FUSED}"), ""),
     ("fused-3b", buckets(f"-m zi-6b-3b {FUSED}"), ""),
-    ("constant", constant("-m {} -H dgx2 --batch 1 -s zero2 --software deepspeed-0.3"),
+    ("constant", constant("-m {} -H dgx2 --gpus 1 --batch 1 -s zero2 --software deepspeed-0.3"),
      "the same for 1.5B, 8B and 13B"),
     ("fragments", lost(f"{SMALL} --software deepspeed-0.3 --outlook low"),
      "the ninth of ten trainings that ran out of memory (rates/allocator.csv)"),
