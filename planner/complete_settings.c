@@ -325,26 +325,16 @@ check_devices(const struct mw_settings *s, GError **error)
     return true;
 }
 
-static bool
-reaches_drives(const struct mw_placement *placement)
-{
-    bool reaches = false;
-
-    for (int i = 0; i < placement->count; i++)
-        reaches |= placement->part[i].tier == MW_TIER_NVME;
-    return reaches;
-}
-
 /* Software that writes gradients to the drives with the optimizer state has no other placement. */
 static bool
 check_swapped(const struct mw_hardware *hardware, const struct mw_settings *s, GError **error)
 {
     const struct mw_placement *gradients = &s->placement[MW_STATE_GRADIENTS];
     const struct mw_placement *state = &s->placement[MW_STATE_OPTIMIZER];
-    bool on_drives = reaches_drives(state);
+    bool on_drives = mw_placement_has(state, MW_TIER_NVME);
 
     return !hardware->swaps_gradients || !gradients->count || !state->count ||
-           reaches_drives(gradients) == on_drives ||
+           mw_placement_has(gradients, MW_TIER_NVME) == on_drives ||
            mw_refuse(error,
                      "{gradient-device}: the software keeps gradients on drives if the optimizer "
                      "state is there, and only then ({key software.offload.swaps_gradients=true}); "

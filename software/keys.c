@@ -56,8 +56,7 @@ static const struct mw_profile_key keys[] = {
      -1, MW_VALUE_REAL, AT(fp8_bytes_per_operand), 0, 0, NULL},
     {"attention", "score_forward_bytes", "bytes",
      "that unfused attention moves per score in forward, of 16 bits, without dropout; with "
-     "softmax, "
-     "scale and mask in a kernel: 8",
+     "softmax, scale and mask in a kernel: 8",
      1, 1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_score_forward), 0, 0, NULL},
     {"attention", "score_backward_bytes", "bytes", "the same in backward; with such a kernel: 14",
      1, 1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_score_backward), 0, 0, NULL},
@@ -99,8 +98,8 @@ static const struct mw_profile_key keys[] = {
      1, 0, 1, true, 0, MW_VALUE_FLAG, AT(tensor_overlap), 0, 0, NULL},
     {"collectives", "reduces_at_end", "",
      "whether gradients that every GPU holds whole are all-reduced when backward has ended, even "
-     "if "
-     "each updates a part (ZeRO-1); default: each part goes where it is updated, beside backward",
+     "if each updates a part (ZeRO-1); default: each part goes where it is updated, beside "
+     "backward",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(reduces_at_end), 0, 0, NULL},
     SHARE("offload", "copy_share", copy_share,
           "share of the host links' rates; 1 where memory is pinned"),
@@ -125,9 +124,8 @@ static const struct mw_profile_key keys[] = {
      "whether nothing is computed while an activation checkpoint is copied", 1, 0, 1, true, 0,
      MW_VALUE_FLAG, AT(checkpoints_block), 0, 0, NULL},
     {"offload", "swaps_gradients", "",
-     "whether gradients go where optimizer state is on drives, in fp32 and once per step, summed "
-     "in "
-     "host memory before; default: where and as often as planned",
+     "whether gradients go to the drives where optimizer state is there, in fp32 and once per "
+     "step, summed in host memory before; default: where and as often as planned",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(swaps_gradients), 0, 0, NULL},
     SHARE("offload", "drive_share", drive_share, "share of the drives' rates"),
     {"offload", "update_bytes_per_parameter", "bytes",

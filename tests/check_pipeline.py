@@ -94,8 +94,8 @@ def check_in_flight(box):
 
 
 def check_interleaved(box):
-    """A stage has stretches of layers: a shorter step, more in flight, and the same of a plan file,
-    in which no hop may be of another stretch."""
+    """A stage has stretches of layers: a shorter step, more in flight, and the same of a plan
+    file."""
     asked = f"-m gpt2 -s zero1 --batch 8 --grad-accum 8 {MACHINE} --gpus 4 --pp 4"
     interleaved = f"{asked} --schedule interleaved --virtual-stages 3"
     box.run(f"plan {interleaved} -o stages.plan")
@@ -117,6 +117,9 @@ def check_interleaved(box):
                            ("--virtual-stages 3 --grad-accum 6", ["give 4 or 8"]),
                            ("--virtual-stages 3 --recompute-layers 1", ["--recompute-layers"])):
         yield from check_refused(box, f"simulate {asked} --schedule interleaved {options}", words)
+    whole = asked.replace("--batch 8 --grad-accum 8", "--batch 1 --global-batch 18")
+    yield from check_refused(box, f"simulate {whole} --schedule interleaved --virtual-stages 3",
+                             ["--global-batch 18", "give 16 or 20"])
     yield from check_refused(box, f"simulate {asked} --virtual-stages 3", ["interleaved"])
     yield from check_refused(box, f"simulate {asked.replace('4 --pp 4', '5 --pp 5')} "
                              "--schedule interleaved", ["give 4 or 6"])
@@ -193,6 +196,9 @@ def check_refusals(box):
         yield from check_refused(box, f"{run} --save here", ["no --save"], 2)
         tied = f"run {gpt2} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2"
         yield from check_refused(box, tied, ["embedding", "--pp 1"], 2)
+        small = "-m layers=4,hidden=64,heads=2,vocab=512,architecture=llama --seq 16"
+        stretches = f"run {small} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2 --schedule interleaved"
+        yield from check_refused(box, stretches, ["one stretch", "--schedule 1f1b"], 2)
 
 
 def check_unmatched(box):

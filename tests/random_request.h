@@ -18,6 +18,9 @@ struct random_request {
 void random_request_init(struct random_request *request, guint32 seed);
 /* Half of them move gradients as some software does, whose plans no executor runs. */
 void random_request_software(struct random_request *request);
+/* Asks for stages where the request had none, and for nothing that they do not do; its pp is 1
+ * where its ranks make none. */
+void random_request_stages(struct random_request *request);
 /* From now on a line about it is printed when the program aborts. */
 void random_request_name(const struct random_request *request);
 

@@ -8,6 +8,7 @@
 #include "tests/random_request.h"
 
 #define PLANS MW_CASES(1500)
+#define PIPELINES MW_CASES(300)
 
 struct tightness { /* how near the bound comes */
     double most, sum;
@@ -36,13 +37,15 @@ check_sizing(const struct mw_sizing *sizing, struct tightness *near)
 }
 
 static void
-test_random_requests(void)
+check_requests(guint32 first_seed, int plans, bool stages)
 {
     struct tightness near = {0};
 
-    for (guint32 seed = 900000; near.count < PLANS; seed++) {
+    for (guint32 seed = first_seed; near.count < plans; seed++) {
         struct random_request request;
         random_request_init(&request, seed);
+        if (stages)
+            random_request_stages(&request);
         random_request_name(&request);
         g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
         for (guint i = 0; found && i < found->len; i++) {
@@ -55,10 +58,23 @@ test_random_requests(void)
     g_assert_cmpfloat(near.most, >, 0.5); /* a bound of nothing cuts nothing */
 }
 
+static void
+test_random_requests(void)
+{
+    check_requests(900000, PLANS, false);
+}
+
+static void
+test_random_pipelines(void)
+{
+    check_requests(1900000, PIPELINES, true);
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/bound/below-the-engine/random-requests", test_random_requests);
+    g_test_add_func("/bound/below-the-engine/random-pipelines", test_random_pipelines);
     return g_test_run();
 }

@@ -6,42 +6,6 @@
 
 #define REQUESTS MW_CASES(300)
 
-static void
-interleave(struct random_request *request)
-{
-    struct mw_settings *s = &request->settings;
-
-    s->schedule = MW_SCHEDULE_INTERLEAVED;
-    s->virtual_stages = 2 + request->seed % 2;
-    s->grad_accum *= s->pp;
-    request->model.layers = s->pp * s->virtual_stages * (1 + request->seed / 2 % 2);
-    s->recompute_layers = MW_AUTO;
-    s->recompute_set = (struct mw_layer_set){{0}};
-}
-
-/* Asks for stages where the request had none, and for nothing that they do not do. */
-static void
-ask_for_stages(struct random_request *request)
-{
-    struct mw_settings *s = &request->settings;
-    int64_t ranks = s->nodes * s->gpus_per_node;
-
-    s->pp = 2 + request->seed % 3;
-    while (s->pp > 1 && (ranks % (s->pp * s->tp) || s->pp > request->model.layers))
-        s->pp--;
-    s->grad_accum = 1 + request->seed % 5;
-    s->global_batch = MW_AUTO;
-    s->partition = MW_PARTITION_BANDWIDTH;
-    s->schedule = request->seed % 2 ? MW_SCHEDULE_GPIPE : MW_SCHEDULE_1F1B;
-    if (s->pp > 1 && request->seed % 3 && !request->model.by_turns)
-        interleave(request);
-    s->dpu_start = MW_AUTO;
-    s->update_beside = false;
-    s->overlap = true;
-    s->serialize = s->unfold = false;
-    random_request_name(request);
-}
-
 typedef void (*look)(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
 
 typedef void (*changer)(struct random_request *request);
@@ -59,7 +23,7 @@ for_pipelines_as(guint32 first_seed, changer change, look look_at)
         random_request_init(&request, seed);
         if (change)
             change(&request);
-        ask_for_stages(&request);
+        random_request_stages(&request);
         const struct mw_sizing *sizing =
             request.settings.pp > 1 ? random_request_fitting(&request, &found) : NULL;
         if (!sizing)

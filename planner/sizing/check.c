@@ -162,14 +162,23 @@ check_stretches(const struct mw_model *model, const struct mw_settings *s, GErro
             "{virtual-stages=%" G_GINT64_FORMAT "}: must divide the %" G_GINT64_FORMAT
             " layers that each of {pp=%" G_GINT64_FORMAT "} stages of model %s has; give %s",
             stretches, model->layers / pp, pp, model->name, *nearest ? nearest : "{schedule=1f1b}");
-    g_autofree char *batches = nearest_multiples(s->grad_accum, pp);
-    if (s->grad_accum != MW_AUTO && s->grad_accum % pp)
+    if (s->grad_accum == MW_AUTO || s->grad_accum % pp == 0)
+        return true;
+    if (s->global_batch != MW_AUTO) {
+        g_autofree char *sequences =
+            nearest_multiples(s->global_batch, s->global_batch / s->grad_accum * pp);
         return mw_refuse(error,
-                         "{grad-accum=%" G_GINT64_FORMAT
-                         "}: {schedule=interleaved} takes a multiple of {pp=%" G_GINT64_FORMAT
-                         "} micro-batches; give %s",
-                         s->grad_accum, pp, batches);
-    return true;
+                         "{global-batch=%" G_GINT64_FORMAT "}: makes %" G_GINT64_FORMAT
+                         " micro-batches, and {schedule=interleaved} takes a multiple of "
+                         "{pp=%" G_GINT64_FORMAT "}; give %s",
+                         s->global_batch, s->grad_accum, pp, sequences);
+    }
+    g_autofree char *batches = nearest_multiples(s->grad_accum, pp);
+    return mw_refuse(error,
+                     "{grad-accum=%" G_GINT64_FORMAT
+                     "}: {schedule=interleaved} takes a multiple of {pp=%" G_GINT64_FORMAT
+                     "} micro-batches; give %s",
+                     s->grad_accum, pp, batches);
 }
 
 /* Refuses what a pipeline cannot do yet, in one line each. */

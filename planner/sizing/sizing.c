@@ -492,12 +492,8 @@ drop_late_delay(struct mw_sizing *sizing)
 static bool
 swaps_gradients(const struct mw_sizing *sizing)
 {
-    const struct mw_placement *gradients = &sizing->settings.placement[MW_STATE_GRADIENTS];
-    bool on_drives = false;
-
-    for (int i = 0; i < gradients->count; i++)
-        on_drives |= gradients->part[i].tier == MW_TIER_NVME;
-    return on_drives && sizing->hardware->swaps_gradients && sizing->gradients_partitioned;
+    return mw_placement_has(&sizing->settings.placement[MW_STATE_GRADIENTS], MW_TIER_NVME) &&
+           sizing->hardware->swaps_gradients && sizing->gradients_partitioned;
 }
 
 static void
