@@ -10,7 +10,12 @@ import zero_infinity
 
 MODELS = {8: "zi-6b-900m", 16: "zi-6b-3b", 32: "zi-6b-13b", 64: "zi-6b-50b"}
 PIECES = {"2 GiB": 2.0, "2 GB": 2e9 / 2**30, "2 GiB + 1 MiB": 2.0 + 1 / 1024}
-MAIN = "2 GiB"
+MAIN = "2 GB"
+# Tiles per weight by tiling factor F.  The script cuts into tiles of hd/F x hd/F, of which the
+# largest weight, hd x 4hd, has 4 F x F; without its switch, which factor 1 is here, into none.
+READINGS = {"F": lambda f: f, "F x F": lambda f: f * f,
+            "4 F x F (released script)": lambda f: 1 if f == 1 else 4 * f * f}
+MAIN_READING = "F x F"
 
 
 def plan(hidden_k, tiles, piece_gib):
@@ -19,9 +24,9 @@ def plan(hidden_k, tiles, piece_gib):
                           "--set", f"gpu.largest_request_gib={piece_gib!r}")
 
 
-def survey(piece_gib, factors):
+def survey(piece_gib, reading, factors):
     """{tiling factor: {hidden_k: answer}}"""
-    return {t: {h: plan(h, t, piece_gib) for h in MODELS} for t in factors}
+    return {f: {h: plan(h, READINGS[reading](f), piece_gib) for h in MODELS} for f in factors}
 
 
 def largest(answers):
@@ -33,22 +38,28 @@ def verdict(answer):
     return f"{'fits' if answer['feasible'] else 'no'} ({request:.3f})"
 
 
-def extra(answer):
-    """KiB of the largest request above 2 GiB."""
-    return (answer["tiers"]["gpu"]["largest_request_bytes"] - 2**31) // 1024
-
-
 def judgement(predicted, published):
     if predicted == published:
         return "right"
     return "OPTIMISTIC ERROR" if predicted > published else "pessimistic"
 
 
+def count_right(published, answers):
+    return sum(largest(answers[f]) == v for f, v in published.items())
+
+
+def reading_table(published, surveys):
+    return common.markdown_table(
+        ["tiles per weight"] + [f"pieces of {p}" for p in PIECES],
+        [[r] + [f"{count_right(published, surveys[p, r])} of {len(published)}" for p in PIECES]
+         for r in READINGS])
+
+
 def result_table(published, surveys):
     rows = []
-    for tiles, value in published.items():
-        predicted = [largest(surveys[p][tiles]) for p in PIECES]
-        rows.append([tiles, f"{value}K"] +
+    for factor, value in published.items():
+        predicted = [largest(surveys[p, MAIN_READING][factor]) for p in PIECES]
+        rows.append([factor, f"{value}K"] +
                     [f"{h}K: {judgement(h, value)}" for h in predicted])
     return common.markdown_table(["tiling factor", "published"] +
                                  [f"pieces of {p}" for p in PIECES], rows)
@@ -57,7 +68,7 @@ def result_table(published, surveys):
 def verdict_table(answers):
     return common.markdown_table(
         ["tiling factor"] + [f"hidden {h}K" for h in MODELS],
-        [[t] + [verdict(a) for a in row.values()] for t, row in answers.items()])
+        [[f] + [verdict(a) for a in row.values()] for f, row in answers.items()])
 
 
 def tile_gib(hidden_k, tiles):
@@ -65,65 +76,73 @@ def tile_gib(hidden_k, tiles):
     return 8 * (hidden_k * 1024)**2 / tiles / 2**30
 
 
+def limits(published, tiles):
+    """The largest tile that was served, and the smallest that was not, GiB."""
+    served = max(tile_gib(h, tiles(f)) for f, h in published.items())
+    refused = min(tile_gib(2 * h, tiles(f)) for f, h in published.items() if 2 * h in MODELS)
+    return served, refused
+
+
 def published_table(published):
     rows = []
-    for tiles, value in published.items():
-        above = f"{tile_gib(2 * value, tiles):.1f}" if 2 * value in MODELS else "not tried"
-        rows.append([tiles, f"{value}K", f"{tile_gib(value, tiles):.1f}", above])
+    for name, tiles in READINGS.items():
+        served, refused = limits(published, tiles)
+        rows.append([name, f"{served:.3g}", f"{refused:.3g}", "yes" if served < refused else "no"])
     return common.markdown_table(
-        ["tiling factor", "published", "its tile of the largest weight, GiB",
-         "the tile of the next size, which failed, GiB"], rows)
+        ["tiles per weight", "largest tile that was served, GiB",
+         "smallest that was not, GiB", "one limit explains all"], rows)
 
 
 def write(published, surveys):
-    main = surveys[MAIN]
-    verdicts = [judgement(largest(main[t]), v) for t, v in published.items()]
+    main = surveys[MAIN, MAIN_READING]
+    verdicts = [judgement(largest(main[f]), v) for f, v in published.items()]
     common.write_text(HERE / "result.md", f"""\
 # Result: ZeRO-Infinity Fig. 6b, largest hidden size by tiling factor
 
 {result_table(published, surveys)}
-{common.paragraph(f"With pieces of {MAIN}: {verdicts.count('right')} of {len(verdicts)} right, "
-                  f"{verdicts.count('pessimistic')} pessimistic by one step of the figure, "
+{common.paragraph(f"With F x F tiles per weight and pieces of {MAIN}: {verdicts.count('right')} of "
+                  f"{len(verdicts)} right, {verdicts.count('pessimistic')} pessimistic, "
                   f"{verdicts.count('OPTIMISTIC ERROR')} optimistic.")}
+
+## What a tiling factor F is
+
+The paper does not say.  The right ones of four, by reading:
+
+{reading_table(published, surveys)}
+{common.paragraph('''The software splits a weight by its inputs and by its outputs (README.md), and
+what the published points say themselves settles how:''')}
+
+{published_table(published)}
+{common.paragraph('''With F tiles per weight, a tile of 2 GiB would have been served with factors 4
+and 16 and refused with factor 1.  With the released script's tiles, one of 0.5 GiB would have been
+served without tiling and refused with it.  With F x F tiles one limit, anywhere from 0.5 to 2 GiB,
+gives all four points, and the paper's 2 GB is one.  So the points were used to tell the readings
+apart, and they hold no more than that.''')}
 
 ## Verdicts with pieces of {MAIN}
 
 In brackets: the largest contiguous request, GiB.
 
 {verdict_table(main)}
-## What the published points say
-
-{published_table(published)}
-{common.paragraph('''A tile of 2.0 GiB was served with tiling factors 4 and 16 and was not with
-factor 1, and one of 1.0 GiB was the most with factor 2 (the next size tried would have needed 4.0).
-No single limit on one tile of one weight gives all four points.''')}
-
 ## What the model lacks
 
 {common.bullets(
-    "Factors 4 and 16: the planner fetches a weight together with its bias and the norm before it, "
-    f"as one unit in one buffer, so the request is {extra(main[4][32])} and "
-    f"{extra(main[16][64])} KiB larger than the weight's tile of exactly 2 GiB, and is refused.  "
-    "With 1 MiB more a piece both points are right, but then factor 1 is optimistic: 16K needs the "
-    "same 2 GiB.",
-    "Factor 1: what stopped 16K in the published software, whose tile is the 2 GiB that factors 4 "
-    "and 16 were served, the paper does not say.",
-    "A tile shrinks with the factor and grows with the square of the hidden size, so four times "
-    "the tiles allow twice the hidden size, predicted and published from factor 4 to 16.  "
-    "Published from 1 to 4 doubles with every doubling of the factor, faster than one operator's "
-    "tile explains.")}""")
+    "The planner fetches a weight together with its bias and the norm before it, as one unit in "
+    "one buffer; DeepSpeed fetches each parameter alone.  With pieces of exactly 2 GiB that refuses a "
+    "tile of exactly 2 GiB, which DeepSpeed would be served, and with 1 MiB more it does not.",
+    "Factor 16 says only that 64K fits: no larger model was tried.")}""")
     common.write_csv(
         HERE / "result.csv",
-        ["piece", "tiling_factor", "published_hidden_k", "predicted_hidden_k", "verdict",
-         "largest_request_gib_at_published"],
-        [[p, t, v, largest(surveys[p][t]), judgement(largest(surveys[p][t]), v),
-          surveys[p][t][v]["tiers"]["gpu"]["largest_request_bytes"] / 2**30]
-         for p in PIECES for t, v in published.items()])
+        ["piece", "tiles_per_weight", "tiling_factor", "published_hidden_k", "predicted_hidden_k",
+         "verdict", "largest_request_gib_at_published"],
+        [[p, r, f, v, largest(surveys[p, r][f]), judgement(largest(surveys[p, r][f]), v),
+          surveys[p, r][f][v]["tiers"]["gpu"]["largest_request_bytes"] / 2**30]
+         for p in PIECES for r in READINGS for f, v in published.items()])
 
 
 def plot(published, surveys):
-    rows = [[i, str(t), v] + [largest(surveys[p][t]) for p in PIECES]
-            for i, (t, v) in enumerate(published.items())]
+    rows = [[i, str(f), v] + [largest(surveys[p, MAIN_READING][f]) for p in PIECES]
+            for i, (f, v) in enumerate(published.items())]
     common.gnuplot(HERE / "plot.svg", f"""
 set title 'ZeRO-Infinity Fig. 6b: largest hidden size, GPU memory in 2 GB pieces' font ',16'
 set xlabel 'tiling factor'
@@ -148,7 +167,7 @@ plot $rows using 1:3:xtic(2) with boxes lc rgb '{common.PUBLISHED}' title 'publi
 def main():
     published = {int(r["tiling_factor"]): int(r["max_hidden_k"])
                  for r in common.read_csv(HERE / "published.csv")}
-    surveys = {p: survey(gib, published) for p, gib in PIECES.items()}
+    surveys = {(p, r): survey(gib, r, published) for p, gib in PIECES.items() for r in READINGS}
     write(published, surveys)
     plot(published, surveys)
 
