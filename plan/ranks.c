@@ -145,14 +145,27 @@ mw_plan_program_of(const struct mw_plan *plan, uint32_t rank)
     return MW_NONE;
 }
 
+/* The index of a rank in its group (mw_members_at). */
+static int64_t
+index_in_group(const struct mw_members *group, uint32_t rank)
+{
+    int64_t index = 0, below = 1;
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
+        const struct mw_axis_span *span = &group->spans[axis];
+        if (span->stride)
+            index += below * (rank / span->stride % span->count);
+        below *= span->count;
+    }
+    return index;
+}
+
 uint32_t
 mw_work_peer(const struct mw_plan *plan, const struct mw_work *work, uint32_t rank)
 {
     struct mw_members group = mw_comm_group(&plan->comms[work->comm], rank);
-    int64_t size = mw_members_count(&group), index = 0;
+    int64_t size = mw_members_count(&group), index = index_in_group(&group, rank);
     int64_t hop = work->kind == MW_OP_RECV ? -(int64_t)work->hop : work->hop;
 
-    while (mw_members_at(&group, (uint32_t)index) != rank)
-        index++;
     return mw_members_at(&group, (uint32_t)(((index + hop) % size + size) % size));
 }
