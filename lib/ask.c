@@ -51,6 +51,8 @@ answer_strategies(const struct memwall_question *question, struct memwall_answer
     answer->compares = asked->strategy_count > 1;
     if (answer->depth == MEMWALL_WHAT_IF)
         asked->settings.ops_max = MW_WHAT_IF_OPS_MAX;
+    else if (asked->settings.pp > 1)
+        asked->settings.ops_max = MW_OPS_MAX_PIPELINE;
     asked->ends = answer->depth != MEMWALL_STEP;
     asked->settings.folds = true;
     asked->figures_only = answer->depth >= MEMWALL_ROW;

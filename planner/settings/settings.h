@@ -23,6 +23,9 @@
 #define MW_EAGER_ACTIVATIONS 1.7
 /* A plan of this many ops is built and simulated in seconds, in 300 MB. */
 #define MW_OPS_MAX 500000
+/* The same of all stages of a pipeline, whose ops no section says once: in half a minute, in
+ * 900 MB. */
+#define MW_OPS_MAX_PIPELINE 3500000
 /* Micro-batches that nobody requested do not make a plan larger than this: it is built in tenths of
  * a second. */
 #define MW_OPS_QUICK (MW_OPS_MAX / 2)
