@@ -182,8 +182,10 @@ set_activations(struct mw_sizing *sizing)
 
     for (int c = 0; c < MW_CLASS_TAIL; c++)
         widest = MAX(widest, classes[c].widest_bytes);
+    /* One stretch is computed at a time, of many that are in flight. */
+    int64_t passing = sizing->stretches > 1 ? mw_divide_up(2 * widest, sets) : 2 * widest;
     /* Without a backward nothing waits for it. */
-    int64_t bytes = (sizing->settings.forward_only ? 0 : activations_bytes(sizing)) + 2 * widest;
+    int64_t bytes = (sizing->settings.forward_only ? 0 : activations_bytes(sizing)) + passing;
     set_block(sizing, MW_BUFFER_ACTIVATIONS, sets, bytes, widest);
     int64_t tokens = mw_divide_up(sizing->tokens, sizing->settings.logits_chunks);
     int64_t width = mw_divide_up(mw_model_logits(sizing->model), sizing->tp);
