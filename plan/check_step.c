@@ -620,7 +620,7 @@ mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, size_t 
     if (!plan->checked)
         return mw_plan_refuse(&check.base, "the plan was not checked");
     if (plan->shape.only_simulated)
-        return mw_plan_refuse(&check.base, "it moves gradients as its software does, which is "
+        return mw_plan_refuse(&check.base, "it moves data as its software does, which is "
                                            "simulated alone; one of memwall's own software runs");
     if (plan->section_count) {
         if (mw_plan_unfolded_ops(plan) > MW_PLAN_STEP_OPS_MAX)

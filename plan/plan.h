@@ -504,7 +504,7 @@ struct mw_step_shape {
     bool updates_on_gpu;    /* state that rests elsewhere comes there for its update */
     uint8_t optimizer;      /* enum mw_optimizer_kind */
     uint8_t dtype;          /* enum mw_dtype of parameters, activations and gradients */
-    bool only_simulated;    /* its software moves gradients as no executor does */
+    bool only_simulated;    /* its software moves data as no executor does */
     bool score_bias; /* attention adds a bias to its scores, which some software then stores */
     bool dropout;    /* it drops some of them */
     bool rms_norm, rotary, gated; /* the model has RMSNorm, rotary positions, a gated MLP: software

@@ -527,6 +527,16 @@ is_blocking_copy(const struct mw_work *work, const struct mw_hardware *hardware)
            mw_op_traits(work->kind)->agent == MW_AGENT_LINK;
 }
 
+/* Of a send between stages for which the software stops computing: it receives meanwhile, and waits
+ * for both. */
+#define BLOCKING_HOP_SHARE 0.5
+
+static bool
+is_blocking_hop(const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    return hardware->stages_block && mw_op_traits(work->kind)->pattern == MW_PATTERN_HOP;
+}
+
 /* The share of the multiprocessors that a work holds while it runs: all of them for compute, else
  * the share that the profile states. Where the device is the host's own cores, host work holds some
  * of them too. */
@@ -541,7 +551,8 @@ sm_share(const struct mw_work *work, const struct mw_hardware *hardware)
     case MW_AGENT_DRIVES:
         return hardware->gpu_nvme_sm_share;
     case MW_AGENT_NETWORK:
-        return hardware->gpu_collective_sm_share;
+        return is_blocking_hop(work, hardware) ? BLOCKING_HOP_SHARE
+                                               : hardware->gpu_collective_sm_share;
     case MW_AGENT_NOBODY:
         break;
     }

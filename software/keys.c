@@ -101,6 +101,17 @@ static const struct mw_profile_key keys[] = {
      "if each updates a part (ZeRO-1); default: each part goes where it is updated, beside "
      "backward",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(reduces_at_end), 0, 0, NULL},
+    {"collectives", "all_reduces_at_end", "",
+     "the same of gradients whose every GPU updates all (DDP)", 1, 0, 1, false, 0, MW_VALUE_FLAG,
+     AT(all_reduces_at_end), 0, 0, NULL},
+    {"collectives", "stage_scatter", "",
+     "whether each tensor slice sends its part of what a pipeline stage hands on, and the slices "
+     "of the next stage gather it; default: each sends all of it",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(stage_scatter), 0, 0, NULL},
+    {"collectives", "stages_block", "",
+     "whether nothing is computed while pipeline stages send to each other; default: sends run "
+     "beside",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(stages_block), 0, 0, NULL},
     SHARE("offload", "copy_share", copy_share,
           "share of the host links' rates; 1 where memory is pinned"),
     {"offload", "gradient_link_bytes", "bytes",

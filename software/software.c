@@ -187,6 +187,9 @@ mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
     hardware->fabric_latency_s += software->collective_hop_s;
     hardware->nic_latency_s += software->collective_hop_s;
     hardware->reduces_at_end = software->reduces_at_end;
+    hardware->all_reduces_at_end = software->all_reduces_at_end;
+    hardware->stage_scatter = software->stage_scatter;
+    hardware->stages_block = software->stages_block;
     hardware->gather_passes = software->gather_passes;
     hardware->reduce_passes = software->reduce_passes;
 }

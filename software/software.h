@@ -47,6 +47,9 @@ struct mw_software {
     double reduce_passes;               /* ...and a reduction of gradients: bytes per byte */
     double copy_share;                  /* of the host links' rates: 1 with pinned memory */
     bool reduces_at_end;                /* whole gradients, where state is partitioned */
+    bool all_reduces_at_end;            /* the same where it is not */
+    bool stage_scatter;                 /* slices send parts of what a stage hands on */
+    bool stages_block;                  /* nothing is computed while stages send */
     bool swaps_gradients;               /* with state on drives, in fp32, summed before */
     int64_t gradient_link_bytes;        /* of an element on its way to the host; 0: as it is made */
     int64_t parameter_link_bytes;       /* of an updated one on its way back; 0: as it is kept */

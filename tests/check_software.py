@@ -23,6 +23,8 @@ SHARDED = ("simulate --software ideal -m gpt2-xl -H dgx2 --gpus 4 -s zero-offloa
            "--grad-accum 1")
 SLICED = ("simulate --software ideal -m gpt3-13b -H dgx-a100 -s zero1 --tp 4 --batch 0.25 "
           "--seq 2048")
+STAGED = (f"{SLICED.replace('--tp', '--nodes 2 --pp 2 --sequence-parallel off --tp')} "
+          "--grad-accum 2")
 # A value of each key that is not the ideal's, and a question whose step it must lengthen.
 KEYS = {
     "attention.kernel": ("unfused", IDEAL, 1),
@@ -69,6 +71,11 @@ KEYS = {
     "offload.update_gparams_per_s": ("0.05", OFFLOADED, 1),
     "collectives.reduces_at_end": ("true", "simulate -m gpt2-xl -H dgx-a100 -s zero1 --batch 1 "
                                    "--seq 1024 --grad-accum 2 --software ideal", 1),
+    "collectives.all_reduces_at_end": ("true", "simulate -m gpt2-xl -H dgx-a100 -s ddp --batch 1 "
+                                       "--seq 1024 --grad-accum 2 --software ideal", 1),
+    # What is sent is an eighth, between nodes; slices gather it within theirs.
+    "collectives.stage_scatter": ("true", STAGED, -1),
+    "collectives.stages_block": ("true", STAGED, 1),
     "offload.swaps_gradients": ("true", f"{OFFLOADED} --gradient-device nvme", 1),
     "update.beside": ("true", OFFLOADED, -1),
 }
@@ -136,7 +143,8 @@ def check_key(box, key, value, question, sign):
             key not in ("attention.kernel", "attention.score_bias", "update.beside",
                         "products.fp8", "offload.bound_ranks",
                         "offers.sequence_parallel", "offload.swaps_gradients",
-                        "collectives.reduces_at_end",
+                        "collectives.reduces_at_end", "collectives.all_reduces_at_end",
+                        "collectives.stage_scatter", "collectives.stages_block",
                         "collectives.tensor_overlap"):  # ideal has another plan, or it too
         yield f"{key}: ideal {after.get('ideal_step_time_s')} s, not {before['step_time_s']} s"
 

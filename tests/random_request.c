@@ -395,6 +395,7 @@ random_request_software(struct random_request *request)
 
     request->hardware.swaps_gradients = request->seed % 4 == 1 && !placed;
     request->hardware.reduces_at_end = request->seed % 4 == 3;
+    request->hardware.all_reduces_at_end = request->seed % 4 == 3;
 }
 
 void

@@ -93,6 +93,56 @@ test_sizes(void)
     for_pipelines(510000, add_up);
 }
 
+/* --- what slices send between stages ---------------------------------------------------------- */
+
+static int scattered; /* plans whose slices send parts */
+
+/* A slice sends its part of what a stage hands on where the others have theirs: they share tokens,
+ * or gather it in the next stage. */
+static void
+check_hops(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+    bool scatters = mw_sizing_scatters_stages(sizing);
+    int64_t all = sizing->element_bytes * sizing->tokens * sizing->model->hidden, ops = 0;
+    int64_t parts = scatters || sizing->shape.sequence_parallel ? sizing->tp : 1;
+    int received = 0, gathered = 0;
+
+    (void)hardware;
+    for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage)
+        ops += mw_sizing_op_count(stage);
+    g_assert_cmpint(ops, ==, plan->op_count);
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_work *work = &plan->works[plan->ops[i].work];
+        if (work->kind == MW_OP_SEND || work->kind == MW_OP_RECV)
+            g_assert_cmpint(work->bytes, ==, (all + parts - 1) / parts);
+        received += work->kind == MW_OP_RECV;
+        if (work->kind != MW_OP_ALL_GATHER || work->object != MW_OBJECT_ACTIVATIONS ||
+            work->operator_ != MW_OPERATOR_NONE)
+            continue;
+        g_assert_cmpint(work->bytes, ==, all);
+        g_assert_cmpint(plan->works[plan->ops[i - 1].work].kind, ==, MW_OP_RECV);
+        gathered++;
+    }
+    g_assert_cmpint(gathered, ==, scatters ? received : 0);
+    g_assert_cmpint(plan->shape.only_simulated, ==, scatters);
+    scattered += scatters;
+    mw_plan_free(plan);
+}
+
+static void
+scatter(struct random_request *request)
+{
+    request->hardware.stage_scatter = true;
+}
+
+static void
+test_scatter(void)
+{
+    for_pipelines_as(540000, scatter, check_hops);
+    g_assert_cmpint(scattered, >, 0);
+}
+
 /* --- copies of a tied embedding -------------------------------------------------------------- */
 
 static int64_t
@@ -297,6 +347,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/pipeline/folded-and-unfolded", test_folded_and_unfolded);
     g_test_add_func("/pipeline/sizes", test_sizes);
+    g_test_add_func("/pipeline/scatter", test_scatter);
     g_test_add_func("/pipeline/copies", test_copies);
     g_test_add_func("/pipeline/extraction", test_extraction);
     g_test_add_func("/pipeline/bubble", test_bubble);

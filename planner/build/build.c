@@ -283,7 +283,8 @@ shape_of(const struct mw_sizing *sizing)
         .gated = mw_model_is_gated(sizing->model),
         .score_bias = sizing->model->family && sizing->model->family->score_bias,
         .dropout = sizing->model->dropout,
-        .only_simulated = sizing->reduced_at_end || sizing->gradients_swapped,
+        .only_simulated = sizing->reduced_at_end || sizing->gradients_swapped ||
+                          mw_sizing_scatters_stages(sizing),
     };
 
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&

@@ -28,15 +28,30 @@ static void
 hop(struct builder *b, const struct visit *v, bool sends, uint32_t slot)
 {
     const struct way *way = way_of(v);
-    int64_t shares = b->sizing->shape.sequence_parallel ? b->sizing->tp : 1;
-    int64_t bytes = b->sizing->element_bytes *
-                    mw_divide_up(b->sizing->tokens * b->sizing->model->hidden, shares);
+    bool parts = b->sizing->shape.sequence_parallel || mw_sizing_scatters_stages(b->sizing);
+    int64_t bytes =
+        b->sizing->element_bytes *
+        mw_divide_up(b->sizing->tokens * b->sizing->model->hidden, parts ? b->sizing->tp : 1);
     struct identity id = {v->phase, v->layer, v->micro_batch, 0, 0};
 
     mw_build_op(b, sends ? way->send_lane : way->receive_lane,
                 mw_work_hop(b, sends ? MW_OP_SEND : MW_OP_RECV, way->hop, bytes), id);
     mw_build_use(b, slot, sends ? MW_USE_READ : MW_USE_DEFINE,
                  sends ? MW_ROLE_SOURCE : MW_ROLE_DESTINATION);
+}
+
+/* Each slice has got its part of what all of them need (Narayanan et al. 2021, arXiv 2104.04473,
+ * Sec. 4.1). */
+static void
+gather(struct builder *b, const struct visit *v, uint32_t slot)
+{
+    int64_t bytes = b->sizing->element_bytes * b->sizing->tokens * b->sizing->model->hidden;
+    struct subject activations = {MW_OBJECT_ACTIVATIONS, MW_OPERATOR_NONE};
+
+    mw_build_op(b, LANE_SLICING,
+                mw_work_collective(b, MW_OP_ALL_GATHER, activations, b->tp_comm, bytes),
+                (struct identity){v->phase, v->layer, v->micro_batch, 0, 0});
+    mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_DESTINATION);
 }
 
 /* Whether it comes from the same stage: from the group of layers before, or to the logits from the
@@ -67,6 +82,8 @@ mw_stage_receive(struct builder *b, uint32_t visit)
     } else if (v->enters) {
         b->stage_input = mw_build_ring_next(&b->slots[way_of(v)->input]);
         hop(b, v, false, b->stage_input);
+        if (mw_sizing_scatters_stages(b->sizing))
+            gather(b, v, b->stage_input);
     }
     if (v->leaves)
         b->stage_output =

@@ -229,6 +229,8 @@ mw_remedy_take_software(struct mw_hardware *hardware, const struct mw_hardware *
     hardware->memory_use = from->memory_use;
     hardware->swaps_gradients = from->swaps_gradients;
     hardware->reduces_at_end = from->reduces_at_end;
+    hardware->all_reduces_at_end = from->all_reduces_at_end;
+    hardware->stage_scatter = from->stage_scatter;
 }
 
 void

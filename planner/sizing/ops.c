@@ -306,8 +306,9 @@ mw_sizing_op_count(const struct mw_sizing *sizing)
     int64_t neighbours =
         2 * sizing->stretches - (sizing->stage == 0) - (sizing->stage + 1 == sizing->pp);
     int64_t copies = mw_sizing_copied_tensor(sizing) != MW_NONE;
-    int64_t of_rank = units_ops(sizing) + checkpoint_ops(sizing) + optimizer_ops(sizing) + ends +
-                      2 * neighbours * sizing->settings.grad_accum + copies;
+    int64_t of_rank =
+        units_ops(sizing) + checkpoint_ops(sizing) + optimizer_ops(sizing) + ends +
+        (2 + mw_sizing_scatters_stages(sizing)) * neighbours * sizing->settings.grad_accum + copies;
 
     return of_rank * (sizing->settings.unfold ? sizing->ranks / sizing->pp : 1);
 }

@@ -182,6 +182,13 @@ mw_sizing_tensor_overlap(const struct mw_sizing *sizing)
 }
 
 bool
+mw_sizing_scatters_stages(const struct mw_sizing *sizing)
+{
+    return sizing->tp > 1 && sizing->pp > 1 && sizing->hardware->stage_scatter &&
+           !sizing->shape.sequence_parallel;
+}
+
+bool
 mw_sizing_splits_backward(const struct mw_sizing *sizing, const struct mw_operator_info *info)
 {
     return mw_sizing_tensor_overlap(sizing) && info->trained &&
@@ -507,9 +514,11 @@ set_strategy(struct mw_sizing *sizing)
     sizing->optimizer_partitioned = strategy->state[MW_STATE_OPTIMIZER].partitioned;
     sizing->element_bytes = mw_dtype_element_bytes(sizing->settings.dtype);
     sizing->gradients_summed = paper20 || sizing->settings.grad_accum > 1;
-    sizing->reduced_at_end = sizing->hardware->reduces_at_end && sizing->dp > 1 &&
+    bool at_end = sizing->optimizer_partitioned ? sizing->hardware->reduces_at_end
+                                                : sizing->hardware->all_reduces_at_end;
+    sizing->reduced_at_end = at_end && sizing->dp > 1 &&
                              !mw_settings_update_beside(&sizing->settings) &&
-                             sizing->optimizer_partitioned && !sizing->gradients_partitioned;
+                             !sizing->gradients_partitioned;
     sizing->gradients_swapped = swaps_gradients(sizing);
     sizing->sums_on_host = sizing->gradients_swapped && sizing->settings.grad_accum > 1 &&
                            !mw_sizing_sums_passing(sizing);

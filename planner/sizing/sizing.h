@@ -402,6 +402,9 @@ bool mw_sizing_gathers_checkpoints(const struct mw_sizing *sizing);
 /* Whether backward sums up the gradients of tensor slices' inputs beside the products of the
  * weights' gradients. */
 bool mw_sizing_tensor_overlap(const struct mw_sizing *sizing);
+/* Whether each slice sends its part of what a stage hands on, which the slices of the next stage
+ * gather: without sequence parallelism each of them needs all of it. */
+bool mw_sizing_scatters_stages(const struct mw_sizing *sizing);
 /* Whether these gradients of an operator are an op of their own, then; and whether its input, of
  * which each slice has its part of the tokens, is gathered again for it. */
 bool mw_sizing_splits_backward(const struct mw_sizing *sizing, const struct mw_operator_info *info);
