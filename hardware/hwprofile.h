@@ -159,6 +159,7 @@ struct mw_hardware {
     double gather_passes; /* bytes of GPU memory that the software moves around a gather of
                              parameters, per byte gathered; 0: none */
     double reduce_passes; /* the same around a reduction of gradients */
+    double gather_kernels, reduce_kernels; /* that it starts around them, per rank */
     double gpu_collective_sm_share; /* of the multiprocessors, taken by a running collective */
     double gpu_host_sm_share; /* by an update or a pass on the host: its cores are the device's */
     double gpu_copy_sm_share; /* by each copy between host and device */

@@ -372,13 +372,16 @@ ring_kind(const struct mw_work *work)
 
 /* What software clears, flattens and copies in GPU memory before a collective and after it. */
 static double
-around_s(const struct mw_work *work, const struct mw_hardware *hardware)
+around_s(const struct mw_work *work, uint32_t ranks, const struct mw_hardware *hardware)
 {
-    double passes = work->object == MW_OBJECT_PARAMETERS  ? hardware->gather_passes
-                    : work->object == MW_OBJECT_GRADIENTS ? hardware->reduce_passes
-                                                          : 0;
+    bool gathers = work->object == MW_OBJECT_PARAMETERS;
+    double passes = gathers ? hardware->gather_passes : hardware->reduce_passes;
+    double kernels = gathers ? hardware->gather_kernels : hardware->reduce_kernels;
 
-    return passes * (double)work->bytes / hardware->gpu_memory_bytes_per_s;
+    if (!gathers && work->object != MW_OBJECT_GRADIENTS)
+        return 0;
+    return passes * (double)work->bytes / hardware->gpu_memory_bytes_per_s +
+           kernels * ranks * hardware->gpu_launch_s;
 }
 
 /* The sum of tensor slices as a reduce-scatter and an all-gather, between which each slice has its
@@ -401,7 +404,7 @@ collective_s(const struct mw_plan *plan, const struct mw_work *work,
         return 0;
     if (is_sum_in_halves(plan, work))
         return 2 * mw_ring_s(&ring, bytes);
-    return around_s(work, hardware) +
+    return around_s(work, (uint32_t)ring.ranks, hardware) +
            patterns[mw_op_traits(work->kind)->pattern].time_s(&ring, bytes);
 }
 

@@ -92,6 +92,12 @@ static const struct mw_profile_key keys[] = {
     {"collectives", "reduce_passes", "",
      "the same around a reduction of gradients, per byte reduced; default: none", 1, 0, 20, false,
      -1, MW_VALUE_REAL, AT(reduce_passes), 0, 0, NULL},
+    {"collectives", "gather_kernels", "",
+     "kernels and other operators that the host starts for each rank around an all-gather of "
+     "parameters, as for lists of tensors; default: none",
+     1, 0, 20, false, -1, MW_VALUE_REAL, AT(gather_kernels), 0, 0, NULL},
+    {"collectives", "reduce_kernels", "", "the same around a reduction of gradients; default: none",
+     1, 0, 20, false, -1, MW_VALUE_REAL, AT(reduce_kernels), 0, 0, NULL},
     {"collectives", "tensor_overlap", "",
      "whether, in backward of a product whose weights are sliced by columns, the sum of its "
      "input's gradient runs beside the product of the weights' gradient",

@@ -192,6 +192,8 @@ mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
     hardware->stages_block = software->stages_block;
     hardware->gather_passes = software->gather_passes;
     hardware->reduce_passes = software->reduce_passes;
+    hardware->gather_kernels = software->gather_kernels;
+    hardware->reduce_kernels = software->reduce_kernels;
 }
 
 bool

@@ -45,6 +45,8 @@ struct mw_software {
     double collective_hop_s;            /* added to a hop's latency */
     double gather_passes;               /* of GPU memory, that a gather of parameters adds to... */
     double reduce_passes;               /* ...and a reduction of gradients: bytes per byte */
+    double gather_kernels;              /* that it starts around such a gather, per rank */
+    double reduce_kernels;              /* around such a reduction */
     double copy_share;                  /* of the host links' rates: 1 with pinned memory */
     bool reduces_at_end;                /* whole gradients, where state is partitioned */
     bool all_reduces_at_end;            /* the same where it is not */

@@ -55,6 +55,8 @@ KEYS = {
     "collectives.tensor_overlap": ("false", SLICED, 1),
     "collectives.gather_passes": ("20", IDEAL, 1),
     "collectives.reduce_passes": ("20", IDEAL, 1),
+    "collectives.gather_kernels": ("20", IDEAL, 1),
+    "collectives.reduce_kernels": ("20", IDEAL, 1),
     "offers.sequence_parallel": ("false", SLICED, 1),
     "offload.copy_share": ("0.1", OFFLOADED, 1),
     "offload.drive_share": ("0.2", OFFLOADED, 1),
