@@ -116,6 +116,14 @@ check_agreement(struct mw_plan_check *check, uint32_t first, uint32_t other)
 struct met {
     uint32_t *match_of; /* [program_count] */
     uint32_t number;
+    struct pair *pairs; /* [2 * program_count]: the last ones that are good, forward and back */
+};
+
+/* Programs whose ranks send to each other. */
+struct pair {
+    bool good;
+    int32_t hop;
+    uint32_t comm, to;
 };
 
 /* The group of the first of the program's ranks.  The groups of the other ranks are alike. */
@@ -165,20 +173,26 @@ check_group(struct mw_plan_check *check, uint32_t match, const struct met *met)
 /* Each rank of the sender's program pairs with a rank of the receiver's, and neither has more
  * ranks. */
 static bool
-check_pair(struct mw_plan_check *check, const uint32_t *members)
+check_pair(struct mw_plan_check *check, const uint32_t *members, struct met *met)
 {
     const struct mw_plan *plan = check->plan;
     bool first_sends = work_of(plan, members[0])->kind == MW_OP_SEND;
     uint32_t send = members[!first_sends], recv = members[first_sends];
     const struct mw_members *from = &plan->programs[program_of(plan, send)].ranks;
     const struct mw_members *to = &plan->programs[program_of(plan, recv)].ranks;
+    const struct mw_work *work = work_of(plan, send);
+    struct pair *known = &met->pairs[2 * program_of(plan, send) + (work->hop < 0)];
     uint32_t count = mw_members_count(from);
     bool good = count == mw_members_count(to);
 
+    if (known->good && known->hop == work->hop && known->comm == work->comm &&
+        known->to == program_of(plan, recv))
+        return true;
     for (uint32_t i = 0; i < count && good; i++) {
-        uint32_t peer = mw_work_peer(plan, work_of(plan, send), mw_members_at(from, i));
+        uint32_t peer = mw_work_peer(plan, work, mw_members_at(from, i));
         good = peer < plan->world_ranks && check->program_of[peer] == program_of(plan, recv);
     }
+    *known = (struct pair){good, work->hop, work->comm, program_of(plan, recv)};
     if (good)
         return true;
     return mw_plan_refuse(check, "match %u: the ranks of %s do not send to those of %s",
@@ -220,7 +234,7 @@ check_match(struct mw_plan_check *check, uint32_t match, struct met *met)
         return mw_plan_refuse(check, "match %u: %s is one of %u, expected a send and a recv",
                               plan->ops[members[0]].match, mw_plan_label_op(check, members[0]).text,
                               size);
-    return check_pair(check, members);
+    return check_pair(check, members, met);
 }
 
 /* An op without a match meets ranks of its own program, or of programs that this plan does not
@@ -266,7 +280,9 @@ mw_plan_check_matches(struct mw_plan_check *check)
 {
     uint32_t count;
     struct member *members = collect_members(check->plan, &count);
-    struct met met = {mw_plan_allocate(check->plan->program_count, sizeof *met.match_of), 0};
+    struct met met = {
+        .match_of = mw_plan_allocate(check->plan->program_count, sizeof *met.match_of),
+        .pairs = mw_plan_allocate(2 * (size_t)check->plan->program_count, sizeof *met.pairs)};
     bool good = true;
 
     group_members(&check->matches, members, count, check->plan->op_count);
@@ -274,5 +290,6 @@ mw_plan_check_matches(struct mw_plan_check *check)
         good = check_match(check, i, &met);
     free(members);
     free(met.match_of);
+    free(met.pairs);
     return good && check_others(check);
 }

@@ -177,8 +177,8 @@ def lacks():
         "Products are those of the cuBLAS of rates/products.csv, which is later than 2021.",
         "ZeRO-3 of 2021 starts an operator or more per rank and parameter around its collectives "
         "(docs/MODEL.md, 12.5h): by their number alone, each as long as the start of a kernel, an "
-        "estimate of 3 to 6 us. Whether and how much of it is hidden is not known. `deepspeed-0.3`, "
-        "which the ZeRO-Infinity experiments take, does not have it.")
+        "estimate of 3 to 6 us. Whether and how much of it is hidden is not known. What the "
+        "ZeRO-Infinity experiments take, `deepspeed-0.3`, does not have it.")
 
 
 def main():

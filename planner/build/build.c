@@ -304,7 +304,7 @@ begin_plan(struct builder *b)
         sizing->model->name, mw_strategy_name(settings->strategy), settings->nodes,
         settings->gpus_per_node, settings->micro_batch, settings->seq);
 
-    b->matches = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+    b->matches = g_hash_table_new_full(mw_build_hash_place, g_int64_equal, g_free, NULL);
     b->plan = mw_plan_new(title);
     add_programs(b->plan, sizing);
     memcpy(b->plan->tiers, sizing->tiers, sizeof b->plan->tiers);

@@ -175,6 +175,7 @@ struct identity {
 };
 
 /* --- planner/build/ops.c --- */
+guint mw_build_hash_place(gconstpointer place); /* of a key of builder.matches */
 uint32_t mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id);
 /* Adds a use to the newest op, with the edges that it needs. */
 void mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode, enum mw_role role);

@@ -19,16 +19,23 @@ static uint32_t
 number_of(struct builder *b, int axis, uint32_t base, uint32_t n)
 {
     uint64_t place = ((uint64_t)axis << 60) | ((uint64_t)base << 32) | n;
-    gint64 *key = g_memdup2(&place, sizeof place);
     gpointer number;
 
-    if (g_hash_table_lookup_extended(b->matches, key, NULL, &number)) {
-        g_free(key);
+    if (g_hash_table_lookup_extended(b->matches, &place, NULL, &number))
         return GPOINTER_TO_UINT(number);
-    }
     number = GUINT_TO_POINTER(g_hash_table_size(b->matches));
-    g_hash_table_insert(b->matches, key, number);
+    g_hash_table_insert(b->matches, g_memdup2(&place, sizeof place), number);
     return GPOINTER_TO_UINT(number);
+}
+
+/* Bases are multiples of a stage's ranks, and places count from 0: the upper bits of a product tell
+ * them apart. */
+guint
+mw_build_hash_place(gconstpointer place)
+{
+    uint64_t mixed = *(const uint64_t *)place * UINT64_C(0x9e3779b97f4a7c15);
+
+    return (guint)(mixed >> 32);
 }
 
 static bool
