@@ -190,6 +190,9 @@ def check_refusals(box):
                              ["embedding", "-s ddp", "-s zero1"])
     yield from check_refused(box, f"{asked} --gpus 2 --pp 2 --overlap off", ["--overlap on"])
     yield from check_refused(box, f"{asked} --schedule gpipe", ["--schedule gpipe", "--pp"])
+    yield from check_refused(box, "simulate -m megatron-1t -H dgx-a100 --nodes 384 -s ddp --tp 8 "
+                             "--pp 64 --batch 0.125 --global-batch 6144",
+                             ["--global-batch 6144", "more than 3500000", "or fewer"])
     yield from check_refused(box, f"{asked} --gpus 2 --pp 2 --schedule 1f2b", ["1f1b", "gpipe"])
     if has_ranks():
         run = f"run {model()} -s ddp {BATCH} {MACHINE} {TRAINING} --pp 2"

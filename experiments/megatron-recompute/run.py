@@ -3,8 +3,8 @@
 
     experiments/megatron-recompute/run.py [--pipelines]
 
-With --pipelines the rows of Table 5 that have pipeline stages are predicted too; the paper
-interleaves their stages, which memwall does not."""
+With --pipelines the rows of Table 5 that have pipeline stages are predicted too, without
+interleaving; experiments/megatron-ptdp has them as the paper does."""
 
 import argparse
 import pathlib
