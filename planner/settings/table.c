@@ -367,6 +367,8 @@ how_else(const struct mw_setting *setting, const char *text, bool whole)
         return mw_spelled(", or auto; fractions need {tp}");
     if (setting->kind == MW_SETTING_INTEGER && end && *end && strchr("kKmM", *end) && !end[1])
         return g_strdup(", written out: k may be 1000 or 1024");
+    if (setting->open && setting->choices)
+        return g_strdup_printf(", or %s or %s", setting->choices->name, setting->open);
     if (setting->open || setting->choices)
         return g_strdup_printf(", or %s", setting->open ? setting->open : setting->choices->name);
     return setting->kind == MW_SETTING_COUNT ? g_strdup(", as 15T or 1.5e13") : g_strdup("");
