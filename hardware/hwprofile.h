@@ -84,6 +84,7 @@ struct mw_offers {
     bool grouped_experts;    /* a kernel computes all experts of a layer */
     bool recomputed_layers;  /* recomputes some layers, and keeps the activations of the others */
     bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout */
+    bool hybrid_shard;       /* partitions over groups of GPUs that hold replicas */
     int64_t gpus;            /* most; 0: any number */
 };
 

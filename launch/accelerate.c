@@ -4,6 +4,9 @@
 
 static const struct mw_launch_rule rules[] = {
     {"tp", MW_LAUNCH_REFUSED, NULL, "its script has no slices beside DeepSpeed"},
+    {"shard-group", MW_LAUNCH_REFUSED, mw_launch_has_groups,
+     "its ZeRO is DeepSpeed's, which has no groups"},
+    {"shard-group", MW_LAUNCH_CARRIED, NULL, NULL},
     {NULL, MW_LAUNCH_LEFT, NULL, NULL},
 };
 

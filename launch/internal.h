@@ -45,6 +45,7 @@ int64_t mw_launch_global_batch(const struct mw_launch_plan *plan);
 /* Conditions of rules. */
 bool mw_launch_is_by_name(const struct mw_launch_plan *plan);  /* the strategy: others lack it */
 bool mw_launch_trains_else(const struct mw_launch_plan *plan); /* than by AdamW */
+bool mw_launch_has_groups(const struct mw_launch_plan *plan);  /* several sharding groups */
 bool mw_launch_offloads(const struct mw_launch_plan *plan);    /* optimizer state */
 bool mw_launch_offloads_activations(const struct mw_launch_plan *plan);
 /* State that leaves the GPU, and not all of it together. */

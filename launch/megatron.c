@@ -118,6 +118,7 @@ static const struct mw_launch_rule rules[] = {
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"sequence-parallel", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"shard-group", MW_LAUNCH_CARRIED, NULL, NULL},
     {"schedule", MW_LAUNCH_REFUSED, all_forward_first,
      "its stages do one forward and one backward in turn"},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
@@ -153,6 +154,8 @@ add_sharding(GString *shell, const struct mw_launch_plan *plan)
     }
     if (sizing->optimizer_partitioned)
         mw_launch_word(shell, "--use-distributed-optimizer");
+    if (sizing->replicas > 1)
+        mw_launch_option_number(shell, "--num-distributed-optimizer-instances", sizing->replicas);
     if (mw_launch_offloads(plan)) {
         mw_launch_word(shell, "--optimizer-cpu-offload");
         mw_launch_word(shell, "--use-precision-aware-optimizer");

@@ -20,6 +20,9 @@ does_not_run(const struct mw_launch_plan *plan)
 static const struct mw_launch_rule rules[] = {
     {"strategy", MW_LAUNCH_REFUSED, cannot_run, "`memwall run` does not do it yet"},
     {"tp", MW_LAUNCH_REFUSED, NULL, "`memwall run` slices no tensors yet"},
+    {"shard-group", MW_LAUNCH_REFUSED, mw_launch_has_groups,
+     "`memwall run` partitions over all ranks"},
+    {"shard-group", MW_LAUNCH_CARRIED, NULL, NULL},
     {"matmul-dtype", MW_LAUNCH_REFUSED, NULL, "`memwall run` has no fp8"},
     {"relu-mask", MW_LAUNCH_REFUSED, NULL, "`memwall run` has none"},
     {"relu-sparsity", MW_LAUNCH_REFUSED, NULL, "`memwall run` has none"},

@@ -48,6 +48,12 @@ mw_launch_is_off_gpu(const struct mw_launch_plan *plan, enum mw_state state)
 }
 
 bool
+mw_launch_has_groups(const struct mw_launch_plan *plan)
+{
+    return plan->sizing->replicas > 1;
+}
+
+bool
 mw_launch_offloads(const struct mw_launch_plan *plan)
 {
     return mw_launch_is_off_gpu(plan, MW_STATE_OPTIMIZER);

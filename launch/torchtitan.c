@@ -66,6 +66,7 @@ static const struct mw_launch_rule rules[] = {
      "its norms share the tokens of tensor slices"},
     {"sequence-parallel", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"shard-group", MW_LAUNCH_CARRIED, NULL, NULL},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
     {"virtual-stages", MW_LAUNCH_CARRIED, NULL, NULL},
     {"dtype", MW_LAUNCH_REFUSED, is_fp16, "it trains in bf16 or fp32"},
@@ -117,8 +118,9 @@ add_parallelism(GString *text, const struct mw_launch_plan *plan)
     const struct mw_settings *s = &plan->sizing->settings;
     bool shards = plan->sizing->optimizer_partitioned;
 
-    line(text, "parallelism.data_parallel_replicate_degree", shards ? 1 : plan->sizing->dp);
-    line(text, "parallelism.data_parallel_shard_degree", shards ? plan->sizing->dp : 1);
+    line(text, "parallelism.data_parallel_replicate_degree",
+         shards ? plan->sizing->replicas : plan->sizing->dp);
+    line(text, "parallelism.data_parallel_shard_degree", shards ? plan->sizing->shards : 1);
     word(text, "parallelism.fsdp_reshard_after_forward",
          plan->sizing->params_partitioned ? "always" : "never");
     line(text, "parallelism.tensor_parallel_degree", s->tp);

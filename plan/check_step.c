@@ -350,6 +350,7 @@ find_ranks(struct mw_step_check *check)
     for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
         ranks *= world->spans[axis].count;
     check->dp = world->spans[MW_AXIS_DP].count;
+    check->rp = world->spans[MW_AXIS_RP].count;
     check->tp = world->spans[MW_AXIS_TP].count;
     check->pp = world->spans[MW_AXIS_PP].count;
     if (ranks != check->plan->world_ranks)

@@ -20,7 +20,8 @@
 enum mw_step_gradient {
     MW_STEP_COPIES, /* summed up with that of a copy, in another stage */
     MW_STEP_REDUCE,
-    MW_STEP_DOWN, /* to the host */
+    MW_STEP_REPLICAS, /* summed up with those of the same shard in other sharding groups */
+    MW_STEP_DOWN,     /* to the host */
     MW_STEP_SUM_READ,
     MW_STEP_ACCUMULATE,
     MW_STEP_PART_NORM,
@@ -63,7 +64,7 @@ struct mw_step_check {
     bool *dropped;                     /* [layers] */
     uint32_t *tensor_of;               /* [(layers + 1) * MW_OPERATOR_COUNT], MW_NONE: none */
     uint32_t begin, agree, commit;
-    int64_t dp, tp, pp;
+    int64_t dp, rp, tp, pp; /* dp: a sharding group, of which there are rp */
     bool delayed;
     uint32_t *part_of; /* [tensor_count] first part of a tensor */
     struct mw_step_part *parts;

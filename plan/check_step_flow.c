@@ -266,6 +266,15 @@ is_copied(const struct mw_step_check *check, const struct mw_tensor *tensor)
            tensor->operators & ends;
 }
 
+/* Whether replicas sum up sums of micro-batches, or what comes of the only one, and not each on its
+ * way to the host. */
+static bool
+is_summed_before_replicas(const struct mw_step_check *check, const struct mw_tensor *tensor)
+{
+    return tensor->gradients_whole || mw_step_tier(check, tensor->gradient_slot) == MW_TIER_GPU ||
+           mw_plan_sums_passing(check->plan, tensor);
+}
+
 /* How often a part's gradient does this in a step; the last micro-batch's does it, of fewer. */
 static uint32_t
 times(const struct mw_step_check *check, const struct mw_tensor *tensor, enum mw_step_gradient what)
@@ -280,6 +289,8 @@ times(const struct mw_step_check *check, const struct mw_tensor *tensor, enum mw
         return is_copied(check, tensor);
     case MW_STEP_REDUCE:
         return check->dp == 1 ? 0 : whole ? 1 : all;
+    case MW_STEP_REPLICAS:
+        return check->rp == 1 ? 0 : is_summed_before_replicas(check, tensor) ? 1 : all;
     case MW_STEP_DOWN:
         return !whole && home != MW_TIER_GPU ? home_times : 0;
     case MW_STEP_SUM_READ:
@@ -360,8 +371,10 @@ has_sum_of(const struct mw_step_check *check, uint32_t slot, uint32_t index, uin
     if (!micro_batches || !is_made_by(check, slot, t, MW_OBJECT_GRADIENTS, MW_OP_ACCUMULATE))
         return false;
     uint32_t first = check->slots[slot].definer, last = check->slots[slot].writer;
+    bool replicas = mw_step_work(check, last)->kind == MW_OP_ALL_REDUCE;
     return mw_step_slot(check, first, MW_ROLE_SUM) == slot && ops[first].micro_batch == 0 &&
-           ops[first].tile == ops[index].tile && mw_step_slot(check, last, MW_ROLE_SUM) == slot &&
+           ops[first].tile == ops[index].tile &&
+           mw_step_slot(check, last, replicas ? MW_ROLE_GRADIENT : MW_ROLE_SUM) == slot &&
            ops[last].micro_batch + 1u == micro_batches;
 }
 
@@ -378,14 +391,14 @@ adds_passing(const struct mw_step_check *check, uint32_t index, uint32_t t)
            (!before || has_sum_of(check, sum, index, t, before));
 }
 
-/* Whether two ranks meet, along the axis of stages alone. */
+/* Whether so many ranks meet, along this axis alone. */
 static bool
-joins_stages(const struct mw_step_check *check, uint32_t index)
+joins_along(const struct mw_step_check *check, uint32_t index, enum mw_axis along, int64_t ranks)
 {
     const struct mw_comm *comm = &check->plan->comms[mw_step_work(check, index)->comm];
 
     for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
-        if (comm->spans[axis].count != (axis == MW_AXIS_PP ? 2 : 1))
+        if (comm->spans[axis].count != (axis == (int)along ? ranks : 1))
             return false;
     return true;
 }
@@ -435,6 +448,39 @@ reduces(struct mw_step_check *check, uint32_t index, uint32_t t)
                : part->done[MW_STEP_ACCUMULATE] == times(check, tensor, MW_STEP_ACCUMULATE);
 }
 
+/* In place, once the sharding group has reduced the shard, and before it goes on. */
+static bool
+sums_replicas(struct mw_step_check *check, uint32_t index, uint32_t t)
+{
+    const struct mw_tensor *tensor = &check->plan->tensors[t];
+    const struct mw_work *work = mw_step_work(check, index);
+    const struct mw_step_part *part = part_of(check, t, check->plan->ops[index].tile);
+    uint32_t slot = mw_step_slot(check, index, MW_ROLE_GRADIENT), home = tensor->gradient_slot;
+    bool passing = mw_plan_sums_passing(check->plan, tensor);
+    bool on_gpu = mw_step_tier(check, home) == MW_TIER_GPU;
+    bool sum = tensor->summed && (on_gpu || passing);
+    uint8_t dtype = sum ? tensor->gradient_dtype : tensor->dtype;
+
+    if (work->kind != MW_OP_ALL_REDUCE || slot == MW_NONE || on_gpu != (slot == home) ||
+        work->bytes != mw_dtype_bytes(dtype, tensor->shard_elements))
+        return false;
+    if (passing)
+        return has_sum_of(check, slot, index, t, (uint32_t)check->plan->shape.micro_batches);
+    if (!on_gpu)
+        return is_gradient_of(check, slot, index, t, MW_OP_REDUCE_SCATTER);
+    return part->done[MW_STEP_REDUCE] == times(check, tensor, MW_STEP_REDUCE) &&
+           part->done[MW_STEP_ACCUMULATE] == times(check, tensor, MW_STEP_ACCUMULATE);
+}
+
+/* Whether what the slot holds is summed up over sharding groups. */
+static bool
+has_replicas(const struct mw_step_check *check, uint32_t slot)
+{
+    uint32_t by = check->slots[slot].writer;
+
+    return check->rp == 1 || (by != MW_NONE && mw_step_work(check, by)->kind == MW_OP_ALL_REDUCE);
+}
+
 static bool
 goes_down(struct mw_step_check *check, uint32_t index, uint32_t t)
 {
@@ -445,7 +491,8 @@ goes_down(struct mw_step_check *check, uint32_t index, uint32_t t)
     bool arrives =
         mw_step_tier(check, tensor->gradient_slot) == MW_TIER_CPU && (!tensor->summed || passing);
 
-    if (from == MW_NONE || to == MW_NONE || arrives != (to == tensor->gradient_slot))
+    if (from == MW_NONE || to == MW_NONE || arrives != (to == tensor->gradient_slot) ||
+        !has_replicas(check, from))
         return false;
     if (passing)
         return has_sum_of(check, from, index, t, (uint32_t)check->plan->shape.micro_batches);
@@ -501,12 +548,16 @@ find_gradient_op(struct mw_step_check *check, uint32_t index, uint32_t t,
     switch (mw_step_work(check, index)->kind) {
     case MW_OP_REDUCE_SCATTER:
     case MW_OP_ALL_REDUCE:
-        if (joins_stages(check, index)) {
+        if (joins_along(check, index, MW_AXIS_PP, 2)) {
             *what = MW_STEP_COPIES;
             return sums_copies(check, index, t);
         }
+        if (check->rp > 1 && joins_along(check, index, MW_AXIS_RP, check->rp)) {
+            *what = MW_STEP_REPLICAS;
+            return sums_replicas(check, index, t);
+        }
         *what = MW_STEP_REDUCE;
-        return reduces(check, index, t);
+        return joins_along(check, index, MW_AXIS_DP, check->dp) && reduces(check, index, t);
     case MW_OP_D2H:
         *what = MW_STEP_DOWN;
         return goes_down(check, index, t);
@@ -555,9 +606,9 @@ static bool
 check_gradients(struct mw_step_check *check)
 {
     static const char *const names[MW_STEP_GRADIENT_COUNT] = {
-        "a sum with its copy's",      "a reduction over ranks", "a transfer to the host",
-        "the sum's read from drives", "an accumulation",        "the norm of a part",
-        "a write to drives"};
+        "a sum with its copy's",  "a reduction over ranks",     "a sum over sharding groups",
+        "a transfer to the host", "the sum's read from drives", "an accumulation",
+        "the norm of a part",     "a write to drives"};
     const struct mw_plan *plan = check->plan;
 
     for (uint32_t t = 0; t < plan->tensor_count; t++) {

@@ -23,7 +23,7 @@ mw_axis_name(int axis)
 {
     static const char *const names[MW_AXIS_COUNT] = {
         [MW_AXIS_TP] = "tp", [MW_AXIS_CP] = "cp", [MW_AXIS_EP] = "ep",
-        [MW_AXIS_DP] = "dp", [MW_AXIS_PP] = "pp",
+        [MW_AXIS_DP] = "dp", [MW_AXIS_RP] = "rp", [MW_AXIS_PP] = "pp",
     };
 
     return lookup(names, MW_AXIS_COUNT, axis);

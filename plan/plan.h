@@ -216,8 +216,18 @@ struct mw_tier_info {
 };
 
 /* Axes along which work is divided over the ranks of the world: tensor slices, context, experts,
- * data, pipeline stages.  A rank's number counts along them, tp fastest and pp slowest. */
-enum mw_axis { MW_AXIS_TP, MW_AXIS_CP, MW_AXIS_EP, MW_AXIS_DP, MW_AXIS_PP, MW_AXIS_COUNT };
+ * data, replicas of sharding groups, pipeline stages.  A rank's number counts along them, tp
+ * fastest and pp slowest.  States are partitioned along dp; where that is a sharding group, the
+ * ranks of one number in all groups, along rp, hold the same shards (hybrid sharding). */
+enum mw_axis {
+    MW_AXIS_TP,
+    MW_AXIS_CP,
+    MW_AXIS_EP,
+    MW_AXIS_DP,
+    MW_AXIS_RP,
+    MW_AXIS_PP,
+    MW_AXIS_COUNT
+};
 
 /* The ranks base + stride * i, 0 <= i < count, combined over all axes.  An axis of one rank has
  * stride 0 and count 1. */

@@ -133,7 +133,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->update_on = mw_strategy_traits(s->strategy)->updates_on_gpu ||
                        mw_optimizer_orthogonalizes(s->optimizer);
     if (s->partition == MW_PARTITION_AUTO)
-        s->partition = mw_strategy_traits(s->strategy)->partition;
+        s->partition = mw_sizing_has_replicas(s) ? MW_PARTITION_BANDWIDTH
+                                                 : mw_strategy_traits(s->strategy)->partition;
 }
 
 /* Refuses the global batch, by the name under which it was given. */
@@ -462,6 +463,24 @@ check_orthogonal(const struct mw_model *model, const struct mw_settings *s, GErr
 }
 
 static bool
+partitions(const struct mw_strategy_traits *strategy)
+{
+    return strategy->state[MW_STATE_OPTIMIZER].partitioned;
+}
+
+/* A group's shards are of what is partitioned. */
+static bool
+check_shard_group(const struct mw_settings *s, GError **error)
+{
+    if (s->shard_group == MW_SHARD_ALL || partitions(mw_strategy_traits(s->strategy)))
+        return true;
+    g_autofree char *names = mw_strategies_text(partitions);
+    g_autofree char *group = mw_setting_text(mw_setting_find("shard-group"), s);
+    return mw_refuse(error, "{shard-group=%s}: %s partitions nothing; give %s, or leave it out",
+                     group, mw_strategy_name(s->strategy), names);
+}
+
+static bool
 check_recompute(const struct mw_model *model, const struct mw_settings *s, GError **error)
 {
     int64_t listed = mw_layer_set_count(&s->recompute_set, 0, MW_LAYER_SET_MAX);
@@ -552,7 +571,7 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
     if (s->checkpoint_dtype != MW_DTYPE_NONE && s->checkpoint_interval == 0)
         return mw_refuse(error, "{checkpoint-bits=8}: {activation-checkpoint-interval=0} makes no "
                                 "checkpoints; leave one out");
-    if (!check_recompute(request->model, s, error))
+    if (!check_recompute(request->model, s, error) || !check_shard_group(s, error))
         return false;
     if (s->dpu_start != MW_AUTO && !mw_strategy_traits(s->strategy)->delays_update) {
         g_autofree char *names = mw_strategies_text(delays_update);
@@ -644,6 +663,13 @@ mw_settings_run(const struct mw_settings *s, GError **error)
     if (s->tp > 1)
         return mw_refuse(
             error, "{tp=%" G_GINT64_FORMAT "}: run does not slice tensors; give {tp=1}", s->tp);
+    if (s->shard_group != MW_SHARD_ALL) {
+        g_autofree char *group = mw_setting_text(mw_setting_find("shard-group"), s);
+        return mw_refuse(error,
+                         "{shard-group=%s}: run partitions states over all ranks; leave it out, or "
+                         "ask `memwall simulate`",
+                         group);
+    }
     if (s->layout == MW_LAYOUT_PAPER20)
         return mw_refuse(error, "{state-layout=paper20}: run keeps state as zero16 only; plan and "
                                 "simulate take paper20");

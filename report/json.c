@@ -118,6 +118,8 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_string(json, "checkpoints", "activations");
     if (r->schedule)
         mw_json_string(json, "schedule", r->schedule);
+    if (r->shard_group > 0)
+        mw_json_integer(json, "shard_group", r->shard_group);
     if (r->virtual_stages > 1)
         mw_json_integer(json, "virtual_stages", r->virtual_stages);
     if (r->layer_order)

@@ -103,6 +103,8 @@ static void
 add_schedule(struct mw_grid *grid, const struct mw_result *r)
 {
     mw_grid_row(grid, "partitioning", mw_table_text(r->partition), NULL);
+    if (r->shard_group > 0)
+        mw_grid_row(grid, "sharding groups of", integer_text(r->shard_group), "GPUs", NULL);
     mw_grid_row(grid, "state layout", mw_table_text(r->state_layout), NULL);
     if (r->checkpoint_interval > 0)
         mw_grid_row(grid, "checkpoint every", integer_text(r->checkpoint_interval),

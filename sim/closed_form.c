@@ -56,9 +56,12 @@ mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     r->read = drive_rate(hw, false, users);
     r->write = drive_rate(hw, true, users);
     r->read_alone = drive_rate(hw, false, 1);
-    r->dp = ring_of(hw, d->dp, d->dp_per_node, fmin(d->tp, users / d->dp_per_node));
-    r->world =
-        d->agreed_bytes > 0 ? ring_of(hw, d->nodes * d->gpus_per_node, d->gpus_per_node, 1) : r->dp;
+    r->shards = ring_of(hw, d->shards, d->shards_per_node,
+                        fmin(d->tp * d->replicas, users / d->shards_per_node));
+    r->replicas = ring_of(hw, d->replicas, d->replicas_per_node,
+                          fmin(d->tp * d->shards, users / d->replicas_per_node));
+    r->world = d->agreed_bytes > 0 ? ring_of(hw, d->nodes * d->gpus_per_node, d->gpus_per_node, 1)
+                                   : r->shards;
     r->update_s_per_param[0] =
         update_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s;
     r->update_s_per_param[1] = fmax(adamw * users / mw_numa_update_params_per_s(hw, (int64_t)users),
@@ -187,7 +190,7 @@ compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, doub
 static double
 around_s(const struct mw_closed_dims *d, double bytes, const struct mw_hardware *hw)
 {
-    return d->dp > 1 ? bytes / hw->gpu_memory_bytes_per_s : 0;
+    return d->shards > 1 ? bytes / hw->gpu_memory_bytes_per_s : 0;
 }
 
 static void
@@ -195,7 +198,7 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
             const struct mw_closed_rates *r, double *plan)
 {
     double loads[MW_TIER_COUNT] = {0}; /* bytes, by where they live */
-    bool alone = d->owner_broadcast && d->dp > 1;
+    bool alone = d->owner_broadcast && d->shards > 1;
 
     if (!d->params_fetched)
         return;
@@ -207,13 +210,13 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double nvme_bytes = each * loads[MW_TIER_NVME];
     double off_gpu_bytes = each * loads[MW_TIER_CPU] + nvme_bytes;
     double bytes = each * loads[MW_TIER_GPU] + off_gpu_bytes;
-    double sharers = alone ? 1 : d->dp;
+    double sharers = alone ? 1 : d->shards;
 
     plan[MW_TERM_FETCH_NVME] = over(nvme_bytes / sharers, alone ? r->read_alone : r->read);
     plan[MW_TERM_FETCH_PCIE] = over(off_gpu_bytes / sharers, alone ? r->h2d_alone : r->h2d);
     plan[MW_TERM_FETCH_GATHER] =
         around_s(d, hw->gather_passes * bytes, hw) +
-        (alone ? mw_ring_broadcast_s(&r->dp, bytes) : mw_ring_s(&r->dp, bytes));
+        (alone ? mw_ring_broadcast_s(&r->shards, bytes) : mw_ring_s(&r->shards, bytes));
 }
 
 /* Gradients on drives are read again for exact sums, in the op in which ranks add up others. */
@@ -225,24 +228,41 @@ clipped_s(const struct mw_closed_dims *d, const struct mw_closed_rates *r)
     return over(bytes * d->updated_from[MW_TIER_NVME], fmin(r->read, r->exact));
 }
 
+/* Of a shard's gradients over the groups that hold it: of sums once, and where they grow in host
+ * memory of each micro-batch. */
+static double
+replica_sums_s(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+               const struct mw_closed_rates *r, double shard)
+{
+    double off_gpu = d->gradients_in[MW_TIER_CPU] + d->gradients_in[MW_TIER_NVME];
+    double each = d->gradients_partitioned && !d->sums_passing ? off_gpu : 0;
+    double bytes = shard * (d->micro_batches * d->element_bytes * each +
+                            (d->gradients_summed ? 4 : d->element_bytes) * (1 - each));
+
+    return around_s(d, hw->reduce_passes * bytes, hw) + mw_ring_all_reduce_s(&r->replicas, bytes);
+}
+
 /* Gradients leave after backward and wait for the update.  The update reads those on NVMe again. */
 static void
 gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                const struct mw_closed_rates *r, double *plan)
 {
     double params = d->layer_block.trained_params + d->head.trained_params + d->tail.trained_params;
-    double shard = params / (d->gradients_partitioned ? d->dp : 1);
+    double shard = params / (d->gradients_partitioned ? d->shards : 1);
     double cpu = d->gradients_in[MW_TIER_CPU], nvme = d->gradients_in[MW_TIER_NVME];
-    bool owner = d->owner_broadcast && d->dp > 1;
+    bool owner = d->owner_broadcast && d->shards > 1;
     double made = d->element_bytes;
     double reduces = d->gradients_partitioned ? d->micro_batches : 1;
     double times = d->sums_passing ? 1 : d->micro_batches, element = d->gradient_bytes;
 
     double reduced_bytes = (d->gradients_partitioned ? made : element) * params;
-    plan[MW_TERM_GRADIENT_REDUCE] = reduces * (around_s(d, hw->reduce_passes * reduced_bytes, hw) +
-                                               (d->optimizer_partitioned && !d->reduced_at_end
-                                                    ? mw_ring_s(&r->dp, reduced_bytes)
-                                                    : mw_ring_all_reduce_s(&r->dp, reduced_bytes)));
+    plan[MW_TERM_GRADIENT_REDUCE] =
+        reduces * (around_s(d, hw->reduce_passes * reduced_bytes, hw) +
+                   (d->optimizer_partitioned && !d->reduced_at_end
+                        ? mw_ring_s(&r->shards, reduced_bytes)
+                        : mw_ring_all_reduce_s(&r->shards, reduced_bytes)));
+    if (d->replicas > 1)
+        plan[MW_TERM_GRADIENT_REDUCE] += replica_sums_s(d, hw, r, params / d->shards);
     double sent = fmax(d->sums_passing ? element : made, (double)hw->gradient_link_bytes);
     double most = hw->gradient_copy_bytes_per_s > 0 ? hw->gradient_copy_bytes_per_s : INFINITY;
     double fetched = fmax(element, (double)hw->gradient_link_bytes);
@@ -351,7 +371,7 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     plan[MW_TERM_UPDATE] +=
         d->orthogonal_s +
         d->orthogonal_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s +
-        (d->momentum_bytes > 0 ? mw_ring_s(&r->dp, d->momentum_bytes) : 0);
+        (d->momentum_bytes > 0 ? mw_ring_s(&r->shards, d->momentum_bytes) : 0);
     if (d->agreed_bytes > 0)
         plan[MW_TERM_UPDATE] +=
             fmax(0, mw_ring_all_reduce_s(&r->world, d->agreed_bytes) - clipped_s(d, r));
@@ -359,7 +379,7 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                            over(returned * shard * d->param_h2d, r->h2d) +
                            over(d->element_bytes * shard * d->param_d2h, r->d2h);
     if (d->optimizer_partitioned && !d->params_fetched)
-        plan[MW_TERM_RETURN] += mw_ring_s(&r->dp, d->element_bytes * shard * d->dp);
+        plan[MW_TERM_RETURN] += mw_ring_s(&r->shards, d->element_bytes * shard * d->shards);
 }
 
 /* --- the paper's equations ------------------------------------------------------------------- */

@@ -52,7 +52,10 @@ struct mw_closed_block {
 
 struct mw_closed_dims {
     double gpus_per_node, nodes;
-    double dp, dp_per_node, tp, tp_per_node;
+    double shards, shards_per_node; /* data-parallel ranks that states are partitioned over, if they
+                                     * are, */
+    double replicas, replicas_per_node; /* and groups of them, or ranks with the same shard */
+    double tp, tp_per_node;
     double micro_batches;
     double tokens;                              /* of one micro-batch of one tensor-slicing group */
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
@@ -114,8 +117,9 @@ struct mw_closed_dims {
 struct mw_closed_rates {
     double h2d, d2h, read, write, dram, norm, exact;
     double h2d_alone, d2h_alone, read_alone;
-    double update_s_per_param[2]; /* GPU, host */
-    struct mw_ring dp, world;     /* ranks that hold the same slice of the model; all */
+    double update_s_per_param[2];           /* GPU, host */
+    struct mw_ring shards, replicas, world; /* ranks that hold the same slice of the model, in one
+                                             * sharding group; with the same shard of it; all */
 };
 
 enum mw_closed_term {

@@ -244,6 +244,9 @@ static const struct mw_profile_key keys[] = {
      "whether tensor slices share the tokens of what they do not slice, norms, residuals and "
      "dropout",
      1, 0, 1, true, 0, MW_VALUE_FLAG, AT(offers.sequence_parallel), 0, 0, NULL},
+    {"offers", "hybrid_shard", "",
+     "whether it partitions states over groups of GPUs, and each group has them all", 1, 0, 1, true,
+     0, MW_VALUE_FLAG, AT(offers.hybrid_shard), 0, 0, NULL},
     {"offers", "gpus", "", "most GPUs that it trains with; default: any number", 1, 1, 1e6, false,
      -1, MW_VALUE_COUNT, AT(offers.gpus), 0, 0, NULL},
 };

@@ -191,7 +191,7 @@ at_hand(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
     mw_closed_rates_of(sizing, hardware, &it.rates);
     it.compute_s = form.plan_s[MW_TERM_PRODUCTS] + form.plan_s[MW_TERM_MEMORY_BOUND];
     it.whole = params_bytes(sizing, &it.trained);
-    it.shard = it.trained / (double)sizing->dp;
+    it.shard = it.trained / (double)sizing->shards;
     for (int tier = 0; tier < MW_TIER_COUNT; tier++)
         for (size_t p = 0; p < G_N_ELEMENTS(rest); p++)
             it.rest[tier] += (double)sizing->ledger[tier][rest[p]];
@@ -203,7 +203,7 @@ at_hand(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
 static void
 count_bytes(const struct at_hand *hand, struct mw_cut_placement *it)
 {
-    double ranks = (double)hand->sizing->dp;
+    double ranks = (double)hand->sizing->shards;
 
     it->fits = true;
     for (int tier = 0; tier < MW_TIER_COUNT; tier++)
@@ -250,7 +250,7 @@ time_edges(const struct at_hand *hand, struct mw_cut_placement *it)
         bool passes = edge->to == MW_CUT_FORWARD || edge->to == MW_CUT_BACKWARD ||
                       edge->from == MW_CUT_BACKWARD;
         bool fetches = edge->from == MW_CUT_P16;
-        double bytes = fetches ? hand->whole / (double)hand->sizing->dp
+        double bytes = fetches ? hand->whole / (double)hand->sizing->shards
                                : (double)edge_bytes(edge) * hand->shard;
         carry(hand, it->in[edge->from], it->in[edge->to], bytes * times_of(hand, edge),
               passes ? it->passes_s : it->update_s);
@@ -261,10 +261,10 @@ time_edges(const struct at_hand *hand, struct mw_cut_placement *it)
 static void
 time_ranks(const struct at_hand *hand, struct mw_cut_placement *it)
 {
-    const struct mw_ring *ring = &hand->rates.dp;
+    const struct mw_ring *ring = &hand->rates.shards;
     double gathered = mw_ring_s(ring, hand->whole);
 
-    if (hand->sizing->dp < 2)
+    if (hand->sizing->shards < 2)
         return;
     it->passes_s[MW_CUT_LANE_RANKS] =
         hand->micro_batches * mw_ring_s(ring, (double)nodes[MW_CUT_G16].bytes * hand->trained);

@@ -414,8 +414,10 @@ dims_of(const struct mw_sizing *s)
     return (struct mw_closed_dims){
         .gpus_per_node = settings->gpus_per_node,
         .nodes = settings->nodes,
-        .dp = s->dp,
-        .dp_per_node = s->dp_ranks_per_node,
+        .shards = s->shards,
+        .shards_per_node = s->shards_per_node,
+        .replicas = s->replicas,
+        .replicas_per_node = s->replicas_per_node,
         .tp = s->tp,
         .tp_per_node = s->tp_ranks_per_node,
         .micro_batches = settings->grad_accum,

@@ -349,6 +349,25 @@ add_accumulation(struct list *list)
         add_times_accumulation(list, INT64_C(2) << chosen, gains[chosen]);
 }
 
+/* Software that has groups takes them or leaves them. */
+static void
+add_groups(struct list *list)
+{
+    const struct mw_sizing *sizing = list->answer->sizing;
+    struct mw_settings s = list->question->settings;
+
+    if (sizing->replicas > 1) {
+        s.shard_group = MW_SHARD_ALL;
+        add_setting(list, s, g_strdup("states partitioned over all GPUs"),
+                    mw_spelled("{shard-group=all}"), 0);
+    } else if (sizing->optimizer_partitioned && sizing->hardware->offers.hybrid_shard &&
+               sizing->dp_ranks_per_node > 1 && sizing->dp_ranks_per_node < sizing->dp) {
+        s.shard_group = MW_SHARD_NODE;
+        add_setting(list, s, g_strdup("states partitioned over the GPUs of each node"),
+                    mw_spelled("{shard-group=node}"), gain_of_passes(list));
+    }
+}
+
 static void
 add_schedule(struct list *list)
 {
@@ -606,6 +625,7 @@ mw_best_settings(const struct mw_question *question, const struct mw_answer *ans
     add_idle_gpus(&list);
     add_fetching(&list);
     add_accumulation(&list);
+    add_groups(&list);
     add_schedule(&list);
     add_devices(&list);
     g_ptr_array_sort(list.changes, compare_gains);

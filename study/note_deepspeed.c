@@ -201,6 +201,11 @@ note_written(const struct mw_sizing *sizing, GPtrArray *notes)
                                                  "} is not in the file: the training script "
                                                  "divides a model into DeepSpeed's PipelineModule",
                                                  sizing->settings.pp));
+    if (sizing->replicas > 1)
+        g_ptr_array_add(notes, mw_spelled_printf("{write-deepspeed}: {shard-group=%" G_GINT64_FORMAT
+                                                 "} is not in the file: DeepSpeed partitions over "
+                                                 "all data-parallel GPUs",
+                                                 sizing->shards));
     if (sizing->settings.tiles > 1)
         g_ptr_array_add(notes, mw_spelled_printf("{write-deepspeed}: {tiles=%" G_GINT64_FORMAT
                                                  "} is not in the file: DeepSpeed tiles where the "

@@ -384,6 +384,10 @@ note_offers(const struct mw_question *question, const struct mw_sizing *sizing, 
             notes, g_strdup_printf("%s does not partition gradients or parameters (ZeRO-2, "
                                    "ZeRO-3) beside pipeline stages, so it cannot run this plan",
                                    software));
+    if (sizing->replicas > 1 && !offers->hybrid_shard)
+        g_ptr_array_add(notes, g_strdup_printf("%s partitions over all data-parallel GPUs and not "
+                                               "over groups of them, so it cannot run this plan",
+                                               software));
     if (offers->gpus && sizing->ranks > offers->gpus)
         g_ptr_array_add(notes,
                         g_strdup_printf("%s trains with at most %" G_GINT64_FORMAT

@@ -58,7 +58,7 @@ stays_beside(const struct mw_objective_attempt *attempt, const struct mw_serving
              int64_t slices)
 {
     const struct mw_sizing *sizing = attempt->members[0].choice.sizing;
-    bool parts = !row->shared && sizing->params_partitioned && sizing->dp > 1;
+    bool parts = !row->shared && sizing->params_partitioned && sizing->shards > 1;
 
     return slices > 1 || parts ? sizing->ledger[MW_TIER_GPU][MW_PURPOSE_PARAMETERS] : 0;
 }

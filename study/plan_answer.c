@@ -44,6 +44,20 @@ check_products(const struct mw_question *question, const char *name, const struc
     return true;
 }
 
+/* Ranks of a group where there are several; 0: one group has all. */
+static int64_t
+shard_group(const struct mw_plan *plan)
+{
+    bool several = false;
+    uint32_t ranks = 1;
+
+    for (uint32_t c = 0; c < plan->comm_count; c++) {
+        several |= plan->comms[c].spans[MW_AXIS_RP].count > 1;
+        ranks = MAX(ranks, plan->comms[c].spans[MW_AXIS_DP].count);
+    }
+    return several ? ranks : 0;
+}
+
 static void
 fill_identity(const struct mw_question *question, const struct mw_plan *plan, struct mw_result *r)
 {
@@ -53,6 +67,7 @@ fill_identity(const struct mw_question *question, const struct mw_plan *plan, st
     r->nodes = mw_divide_up(plan->world_ranks, plan->ranks_per_node);
     r->dpu_start = MW_AUTO;
     r->sequence_parallel = plan->shape.sequence_parallel;
+    r->shard_group = shard_group(plan);
     r->update_beside = plan->shape.updates_beside;
     r->update_on_gpu = plan->shape.updates_on_gpu;
     r->layer_order = plan->shape.layer_order;

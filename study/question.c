@@ -9,7 +9,8 @@ struct user {
     bool measured; /* rates that memwall measured are those of its own kernels */
     bool sliced;
     bool adapts;     /* trains adapters beside frozen weights */
-    bool replicates; /* one strategy is asked for, and it partitions no state */
+    bool replicates; /* one strategy is asked for, and it partitions no state, */
+    bool groups;     /* or states are partitioned over groups that are replicas */
 };
 
 static bool
@@ -27,7 +28,7 @@ is_sliced(const struct user *user)
 static bool
 holds_replicas(const struct user *user)
 {
-    return user->replicates;
+    return user->replicates || user->groups;
 }
 
 static bool
@@ -68,7 +69,8 @@ mw_default_software(const struct mw_settings *settings)
 {
     return software_of((struct user){.sliced = settings->tp > 1 || settings->pp > 1,
                                      .adapts = settings->trained.rank > 0,
-                                     .replicates = replicates(settings->strategy)});
+                                     .replicates = replicates(settings->strategy),
+                                     .groups = settings->shard_group != MW_SHARD_ALL});
 }
 
 const char *
@@ -81,7 +83,8 @@ mw_question_default_software(const struct mw_question *question)
                                      .sliced = settings->tp > 1 || settings->pp > 1,
                                      .adapts = settings->trained.rank > 0,
                                      .replicates = !has_file && question->strategy_count == 1 &&
-                                                   replicates(question->strategies[0])});
+                                                   replicates(question->strategies[0]),
+                                     .groups = settings->shard_group != MW_SHARD_ALL});
 }
 
 /* Before each key that was set of the software; no value has it. */

@@ -208,7 +208,7 @@ step_s(const struct served *it, const struct mw_serving_row *row, double flops, 
     lanes[MW_SERVING_MEMORY] = (read + cache) / it->hw->gpu_memory_bytes_per_s;
     lanes[MW_SERVING_LAUNCHES] = it->launches * fmax(it->hw->gpu_launch_s, it->hw->host_launch_s);
     if (row->shared && it->gpus_per_node > 1)
-        lanes[MW_SERVING_RANKS] = mw_ring_s(&it->rates.dp, read);
+        lanes[MW_SERVING_RANKS] = mw_ring_s(&it->rates.shards, read);
     if (row->weights_in != MW_TIER_GPU)
         lanes[MW_SERVING_LINK] = share / it->rates.h2d;
     if (row->weights_in == MW_TIER_NVME)
@@ -365,8 +365,10 @@ served_of(const struct mw_question *question, int64_t generated, int64_t slices)
     struct mw_closed_dims dims = {
         .gpus_per_node = (double)it.gpus_per_node,
         .nodes = 1,
-        .dp = (double)it.gpus_per_node,
-        .dp_per_node = (double)it.gpus_per_node,
+        .shards = (double)it.gpus_per_node,
+        .shards_per_node = (double)it.gpus_per_node,
+        .replicas = 1,
+        .replicas_per_node = 1,
         .tp = 1,
         .tp_per_node = 1,
         .state_bytes = 12,

@@ -76,6 +76,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->schedule = s->schedule == MW_SCHEDULE_GPIPE         ? "gpipe"
                   : s->schedule == MW_SCHEDULE_INTERLEAVED ? "interleaved"
                                                            : NULL;
+    r->shard_group = sizing->replicas > 1 ? sizing->shards : 0;
     r->virtual_stages = sizing->stretches;
     r->layer_order = mw_settings_layer_order(s);
     r->whole_checkpoints = mw_settings_keeps_whole(s);

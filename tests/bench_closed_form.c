@@ -17,8 +17,10 @@ dimensions(double layers, double hidden, double sequences, double nodes, int pla
     struct mw_closed_dims dims = {
         .gpus_per_node = gpus,
         .nodes = nodes,
-        .dp = gpus * nodes,
-        .dp_per_node = gpus,
+        .shards = gpus * nodes,
+        .shards_per_node = gpus,
+        .replicas = 1,
+        .replicas_per_node = 1,
         .tp = 1,
         .tp_per_node = 1,
         .micro_batches = 1,

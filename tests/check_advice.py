@@ -78,6 +78,9 @@ OPEN = [
 SIMPLEST = ["-m gpt2 -H dgx-b200", "-m gpt3-1.3b -H dgx-h100", "-m gpt2-xl -H dgx2 --batch 2"]
 # Whose best change is known, each with its flags.
 BEST = {
+    # A ring over 32 nodes takes more hops than a part of a small model takes time.
+    "groups": ("-m llama-3.2-1b -H aws-p4d-24xlarge --nodes 32 -s zero3 --batch 1 "
+               "--software fsdp2-compile", "--shard-group node"),
     # Where one link at a time holds the step up, all of them at once is what gains most.
     "owner-broadcast": (
         "-m gpt3-13b -H dgx2 -s zero-infinity-cpu --param-device cpu --optimizer-device cpu "
@@ -282,6 +285,8 @@ BOUGHT = [
     ("-m opt-30b -H aws-p3-16xlarge --set pcie.latency_us=11", None),
 ]
 UNFIT = [
+    ("-m llama-3.1-70b -H dgx-h100 --nodes 8 -s zero3 --batch 1 --grad-accum 1 --shard-group node",
+     "--shard-group all"),
     ("-m gpt3-13b -H rtx4090 -s zero-infinity-nvme --batch 400", "--batch "),
     ("-m gpt3-13b -H rtx4090 -s zero-offload", "-s "),
     ("-m gpt3-13b -H dgx-h100 -s zero3 --tp 1 --gpus 1", "-s "),

@@ -37,6 +37,7 @@ FIXED = [  # model, machine, options: what random plans may miss
     ("llama-3.1-8b", "dgx-h100", "-s zero3"),
     ("llama-3.1-8b", "dgx-h100", "-s ddp --train lora:16"),
     ("llama-3.1-8b", "dgx-h100", "-s zero1 --tp 2 --pp 2 --batch 1 --grad-accum 4"),
+    ("llama-3.1-8b", "dgx-h100", "--nodes 2 -s zero3 --shard-group node --batch 1"),
     ("llama-3.1-8b", "rtx4090", "-s zero-infinity-nvme --optimizer-device nvme --tokens 1M"),
     ("llama-3.1-8b", "rtx4090", "-s zero-offload --dpu-start 10 --batch 1"),
     ("llama-3.1-8b", "rtx4090", "-s zero-infinity-cpu --param-device cpu --batch 1"),

@@ -212,6 +212,19 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test --tp 3": ["tp", "3", "divide"],
     "simulate -m gpt2-xl -H flat-test --tp 4": ["tp", "4", "divide", "25"],
     "simulate -m llama-3-8b -H flat-test --nodes 16 --tp 64": ["tp", "64", "divide", "32"],
+    "simulate -m gpt2 -H dgx2 --nodes 2 -s zero3 --shard-group 6":
+        ["--shard-group 6: must divide the 32 data-parallel GPUs", "give 4 or 8\n"],
+    "simulate -m gpt2 -H dgx2 --nodes 3 -s zero3 --shard-group 24": ["fill nodes; give 16 or 48\n"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --nodes 2 -s zero1 --tp 8 --shard-group node":
+        ["--shard-group node", "the 1 of a node", "give 2\n"],
+    "simulate -m gpt2 -H rtx4090 --shard-group 2": ["--shard-group 2", "leave it out"],
+    "simulate -m gpt2 -H dgx2 --shard-group 1": ["from 2 to", "or node or all\n"],
+    "simulate -m gpt2 -H dgx2 -s ddp --shard-group 4":
+        ["--shard-group 4: ddp partitions nothing; give zero1"],
+    "simulate -m gpt2 -H dgx2 -s zero3 --partition owner --shard-group 4":
+        ["--shard-group 4", "give --partition bandwidth\n"],
+    "run -m gpt2 -s zero3 --shard-group node --data /etc/passwd":
+        ["--shard-group node: run partitions states over all ranks; leave it out"],
     "simulate -m gpt2 -H flat-test --batch 0.3": ["--batch 0.3", "whole number"],
     "simulate -m gpt2 -H flat-test --seq 2048": ["seq", "2048", "1024"],
     "simulate -m gpt2 -H flat-test --global-batch 7": ["--global-batch 7", "are 4 and 8"],

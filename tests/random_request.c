@@ -387,6 +387,25 @@ draw_slices(struct random_request *request)
         s->sequence_parallel = request->seed % 7 < 4;
 }
 
+/* Some of what is partitioned is so over groups, which lie alike on the nodes. */
+static void
+draw_groups(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+    int64_t dp = s->nodes * s->gpus_per_node / s->tp / s->pp, of_node = mw_sizing_node_group(s);
+    bool divides = s->nodes * s->gpus_per_node % (s->tp * s->pp) == 0;
+
+    s->shard_group = MW_SHARD_ALL;
+    if (request->seed % 5 != 2 || s->strategy == MW_STRATEGY_DDP || !divides)
+        return;
+    for (int64_t group = 2; group < dp; group++)
+        if (dp % group == 0 && (of_node % group == 0 || group % of_node == 0) &&
+            (s->shard_group == MW_SHARD_ALL || request->seed % 2))
+            s->shard_group = group;
+    if (s->shard_group != MW_SHARD_ALL)
+        s->partition = MW_PARTITION_AUTO;
+}
+
 void
 random_request_software(struct random_request *request)
 {
@@ -430,6 +449,7 @@ random_request_init(struct random_request *request, guint32 seed)
     name_layers(&request->settings, request->model.layers, seed);
     request->settings.share_slots = seed % 5 < 3;
     draw_slices(request);
+    draw_groups(request);
     random_request_name(request);
 }
 
@@ -473,14 +493,15 @@ random_request_text(const struct random_request *request)
 
     return g_strdup_printf(
         "request %u: %s, layers %d hidden %d kv %d ffn %d vocab %d%s experts %d; nodes %d gpus %d "
-        "tp %d%s%s batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; interval %d%s%s of %d "
+        "group %d tp %d%s%s batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; interval "
+        "%d%s%s of %d "
         "loads "
         "%d "
         "tiles "
         "%d logits %d prefetch %d chunk %d sets %d dpu %d commit %d%s%s%s%s%s%s%s%s frozen %x %s",
         request->seed, mw_strategy_name(s->strategy), (int)m->layers, (int)m->hidden,
         (int)m->kv_heads, (int)m->ffn, (int)m->vocab, m->tied_embedding ? " tied" : "",
-        (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->tp,
+        (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->shard_group, (int)s->tp,
         s->sequence_parallel == 1 ? " sharing tokens" : "",
         request->hardware.tensor_overlap ? " overlapped" : "", s->micro_batch, (int)s->global_batch,
         (int)s->grad_accum, (int)s->seq, p, g, o, a, (int)s->checkpoint_interval,
@@ -549,5 +570,6 @@ random_request_stages(struct random_request *request)
     s->update_beside = false;
     s->overlap = true;
     s->serialize = s->unfold = false;
+    draw_groups(request);
     random_request_name(request);
 }

@@ -87,6 +87,9 @@ follow_choice(const char *option, const char *value, struct mw_settings *s, enum
     } else if (!strcmp(option, "--partition")) {
         g_assert_cmpstr(value, ==, "bandwidth");
         s->partition = MW_PARTITION_BANDWIDTH;
+    } else if (!strcmp(option, "--shard-group")) {
+        g_assert_cmpstr(value, ==, "all");
+        s->shard_group = MW_SHARD_ALL;
     } else if (!strcmp(option, "--share-slots")) {
         g_assert_cmpstr(value, ==, "on");
         s->share_slots = MW_SHARE_ALL;

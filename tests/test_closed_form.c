@@ -118,6 +118,10 @@ even_settings(GRand *random, guint32 seed)
     place_states(random, &s);
     if (s.layout == MW_LAYOUT_ZERO16 && pick(random, 0, 2) == 0)
         s.dtype = MW_DTYPE_FP32;
+    if (s.strategy != MW_STRATEGY_DDP && s.nodes * s.gpus_per_node / s.tp > 2 && seed % 3) {
+        s.shard_group = seed % 3 == 2 && s.gpus_per_node / s.tp > 1 ? MW_SHARD_NODE : 2;
+        s.partition = MW_PARTITION_AUTO;
+    }
     if (s.tp == 1 && s.dpu_start == MW_AUTO && pick(random, 0, 2) == 0)
         s.optimizer = MW_OPTIMIZER_COUNT - 1 - (int)pick(random, 0, 2); /* by sides, or Muon */
     return s;
@@ -181,7 +185,7 @@ divides(const struct mw_sizing *sizing)
 {
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         for (int t = 0; t < sizing->classes[c].tensor_count; t++)
-            if (sizing->classes[c].tensors[t].tile_params % sizing->dp)
+            if (sizing->classes[c].tensors[t].tile_params % sizing->shards)
                 return false;
     return true;
 }

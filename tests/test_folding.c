@@ -11,7 +11,7 @@
 static bool
 takes_turns(const struct mw_sizing *sizing)
 {
-    return sizing->settings.partition == MW_PARTITION_OWNER && sizing->dp > 1;
+    return sizing->settings.partition == MW_PARTITION_OWNER && sizing->shards > 1;
 }
 
 static void

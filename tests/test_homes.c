@@ -150,12 +150,12 @@ check_plan(const struct mw_sizing *sizing, GRand *random)
     for (uint32_t rank = 0; rank < plan->program_count; rank += next) {
         g_autofree int64_t *covered = g_new0(int64_t, plan->tensor_count);
         if (plan->program_count > 1)
-            check_chunks(plan, rank, rank / sizing->tp, random, covered);
-        for (uint32_t r = 0; plan->program_count == 1 && r < sizing->dp; r++)
+            check_chunks(plan, rank, rank / sizing->tp % sizing->shards, random, covered);
+        for (uint32_t r = 0; plan->program_count == 1 && r < sizing->shards; r++)
             check_chunks(plan, rank, r, random, covered);
         for (uint32_t t = 0; plan->program_count == 1 && t < plan->tensor_count; t++) {
             const struct mw_tensor *tensor = &plan->tensors[t];
-            int64_t times = !tensor->trainable ? 0 : tensor->state_whole ? sizing->dp : 1;
+            int64_t times = !tensor->trainable ? 0 : tensor->state_whole ? sizing->shards : 1;
             g_assert_cmpint(covered[t], ==, times * tensor->elements);
         }
     }
@@ -177,7 +177,7 @@ test_places(void)
         if (!sizing)
             continue;
         check_plan(sizing, random);
-        apart += sizing->dp > 1 && sizing->optimizer_partitioned != sizing->params_partitioned;
+        apart += sizing->shards > 1 && sizing->optimizer_partitioned != sizing->params_partitioned;
         plans++;
     }
     g_assert_cmpint(apart, >, PLANS / 10);

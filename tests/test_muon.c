@@ -78,7 +78,7 @@ state_of(const struct mw_sizing *sizing)
 static void
 check_state(const struct mw_sizing *sizing, const struct sums *hand)
 {
-    double ranks = sizing->optimizer_partitioned ? (double)sizing->dp : 1;
+    double ranks = sizing->optimizer_partitioned ? (double)sizing->shards : 1;
     double others = (double)sizing->trained_params - hand->matrices;
     double least = (8 * hand->matrices + 12 * others) / ranks;
     double padding = (double)sizing->shard_params - (double)sizing->trained_params / ranks;
@@ -91,7 +91,7 @@ static void
 check_works(const struct mw_sizing *sizing, const struct mw_plan *plan, const struct sums *hand)
 {
     double flops = 0, kernels = 0, gathered = 0, passes = 0, bytes = 0, updates = 0;
-    bool gathers = sizing->optimizer_partitioned && sizing->dp > 1;
+    bool gathers = sizing->optimizer_partitioned && sizing->shards > 1;
 
     for (uint32_t i = 0; i < plan->op_count; i++) {
         const struct mw_work *work = &plan->works[plan->ops[i].work];
@@ -138,7 +138,7 @@ test_by_hand(void)
         struct mw_plan *plan = mw_build_plan(sizing);
         check_state(sizing, &hand);
         check_works(sizing, plan, &hand);
-        gathering += sizing->optimizer_partitioned && sizing->dp > 1;
+        gathering += sizing->optimizer_partitioned && sizing->shards > 1;
         streaming += sizing->settings.placement[MW_STATE_OPTIMIZER].part[0].tier != MW_TIER_GPU;
         plans++;
         mw_plan_free(plan);
@@ -158,7 +158,7 @@ test_not_gathered(void)
         request.settings.optimizer = MW_OPTIMIZER_MUON;
         g_autoptr(GPtrArray) found = NULL;
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);
-        if (!sizing || !sizing->optimizer_partitioned || sizing->dp == 1 || sizing->pp > 1)
+        if (!sizing || !sizing->optimizer_partitioned || sizing->shards == 1 || sizing->pp > 1)
             continue;
         struct mw_plan *plan = mw_build_plan(sizing), *copy = unchecked_plan_copy(plan);
         char why[400];

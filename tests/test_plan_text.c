@@ -14,7 +14,8 @@ add_machine(struct mw_plan *plan)
     mw_plan_set_strategy(plan, "zero3");
     mw_plan_set_world(plan, 16, 8, true);
     mw_plan_clear_programs(plan);
-    mw_plan_add_program(plan, (struct mw_members){3, {{1, 2}, {0, 1}, {0, 1}, {0, 1}, {8, 2}}});
+    mw_plan_add_program(plan,
+                        (struct mw_members){3, {{1, 2}, {0, 1}, {0, 1}, {0, 1}, {0, 1}, {8, 2}}});
     mw_plan_add_program(plan, mw_members_of_one(15));
     plan->tiers[MW_TIER_GPU] = (struct mw_tier_info){1000, 10, 500};
     plan->tiers[MW_TIER_NVME] = (struct mw_tier_info){INT64_MAX, 0, INT64_MAX};

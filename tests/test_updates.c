@@ -214,7 +214,8 @@ check_all_gather(const struct step *step, const struct mw_op *op)
     g_assert_true(uses_homes(step, op, false, MW_USE_MODIFY));
     g_assert_cmpint(step->chunks[op->shard].sent, ==, 1);
     g_assert_cmpint(step->plan->works[op->work].bytes, ==,
-                    step->sizing->element_bytes * chunk_of(step, op)->elements * step->sizing->dp);
+                    step->sizing->element_bytes * chunk_of(step, op)->elements *
+                        step->sizing->shards);
     step->chunks[op->shard].gathered++;
 }
 
@@ -266,7 +267,8 @@ check_plan(const struct mw_sizing *sizing)
     g_autofree struct content *slots = g_new0(struct content, plan->slot_count);
     g_autofree struct tally *chunks = g_new0(struct tally, plan->chunk_count + 1);
     struct step step = {sizing, plan, slots, chunks, MW_NONE, {0}, {0}};
-    bool gathers = sizing->dp > 1 && sizing->optimizer_partitioned && !sizing->params_partitioned;
+    bool gathers =
+        sizing->shards > 1 && sizing->optimizer_partitioned && !sizing->params_partitioned;
 
     memset(step.last_norm, 0xff, sizeof step.last_norm); /* all MW_NONE */
     for (uint32_t o = 0; o < plan->op_count; o++)

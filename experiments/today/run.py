@@ -146,7 +146,12 @@ def options(row):
             "--nodes", max(1, -(-gpus // per_node)), "--gpus", min(gpus, per_node),
             "-s", strategy(row), "--seq", whole(row, "seq"),
             "--batch", f"{batch:g}", "--grad-accum", whole(row, "grad_accum", 1), "--tp", tp,
-            "--commit", "none", *recomputed(row)]
+            "--commit", "none", *groups(row), *recomputed(row)]
+
+
+def groups(row):
+    """States in groups of a node, which hold replicas, as MaxText's rows and fms-fsdp have them."""
+    return ["--shard-group", "node"] if row["dp_kind"] == "hsdp" else []
 
 
 def strategy(row):

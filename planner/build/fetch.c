@@ -26,7 +26,7 @@ static bool
 travels(const struct builder *b, const struct part *part)
 {
     return b->sizing->params_partitioned &&
-           (home_tier(b, part) != MW_TIER_GPU || b->sizing->dp > 1);
+           (home_tier(b, part) != MW_TIER_GPU || b->sizing->shards > 1);
 }
 
 static int64_t
@@ -68,7 +68,7 @@ ahead_of_use(const struct builder *b, enum mw_fetch_stage stage)
     int64_t ahead = 0;
 
     for (enum mw_fetch_stage s = stage; s < MW_FETCH_STAGES; s++)
-        if (s != MW_FETCH_GG || b->sizing->dp > 1)
+        if (s != MW_FETCH_GG || b->sizing->shards > 1)
             ahead += mw_settings_fetch_depth(settings, s);
     return ahead;
 }
@@ -127,7 +127,7 @@ take_param_slot(struct builder *b, const struct part *part)
 static void
 fetch_to_gpu(struct builder *b, const struct part *part)
 {
-    bool gathers = b->sizing->dp > 1;
+    bool gathers = b->sizing->shards > 1;
     uint32_t pinned = part->visit->pinned_slot[part->turn];
     uint32_t source = pinned != MW_NONE ? pinned : home_of(b, part), target;
     uint32_t work = mw_work_copy(b, MW_OP_H2D, fetched(b, part), part_bytes(b, part),
@@ -174,7 +174,7 @@ fetch_part(struct builder *b, enum mw_fetch_stage stage, const struct part *part
         fetch_from_nvme(b, part);
     else if (stage == MW_FETCH_CG && home != MW_TIER_GPU)
         fetch_to_gpu(b, part);
-    else if (stage == MW_FETCH_GG && b->sizing->dp > 1)
+    else if (stage == MW_FETCH_GG && b->sizing->shards > 1)
         fetch_from_peers(b, part);
 }
 
@@ -204,7 +204,7 @@ advance_stages(struct builder *b, int64_t visit)
 static void
 fetch_layers(struct builder *b, uint32_t visit)
 {
-    int64_t last = ahead_of_use(b, b->sizing->dp > 1 ? MW_FETCH_GG : MW_FETCH_CG);
+    int64_t last = ahead_of_use(b, b->sizing->shards > 1 ? MW_FETCH_GG : MW_FETCH_CG);
     int64_t next = b->fetched ? (int64_t)b->fetched : last - ahead_of_use(b, MW_FETCH_NC);
 
     for (; next < (int64_t)b->fetches_by[visit]; next++)

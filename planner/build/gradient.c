@@ -62,7 +62,7 @@ home_mode(const struct builder *b, const struct part *part)
 static bool
 made_at_home(const struct builder *b, const struct part *part)
 {
-    bool whole = !b->sizing->gradients_partitioned || b->sizing->dp == 1;
+    bool whole = !b->sizing->gradients_partitioned || b->sizing->shards == 1;
 
     return whole && lives_on_gpu(b, part) && !b->sizing->gradients_summed;
 }
@@ -120,6 +120,20 @@ gradients_of(const struct builder *b, const struct part *part)
                             mw_sizing_tensor_operator(b->sizing, part->number)};
 }
 
+/* Sums up a shard over the groups that hold replicas of it, where it lies on the GPU: the second
+ * hop of hybrid sharding (PyTorch FSDP, arXiv 2304.11277, Sec. 3.2.2; MiCS, arXiv 2205.00119). */
+static void
+sum_replicas(struct builder *b, const struct part *part, uint32_t slot, int64_t element_bytes)
+{
+    if (b->sizing->replicas == 1)
+        return;
+    uint32_t work = mw_work_collective(b, MW_OP_ALL_REDUCE, gradients_of(b, part), b->rp_comm,
+                                       element_bytes * part->tensor->shard_params);
+
+    mw_build_op(b, LANE_REPLICAS, work, identify(part));
+    mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_GRADIENT);
+}
+
 static void
 reduce_in_place(struct builder *b, const struct part *part)
 {
@@ -131,6 +145,7 @@ reduce_in_place(struct builder *b, const struct part *part)
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(part));
     mw_build_use(b, home_of(b, part), MW_USE_MODIFY, MW_ROLE_GRADIENT);
+    sum_replicas(b, part, home_of(b, part), b->sizing->gradient_element_bytes);
 }
 
 /* Reduces into a slot of this rank's shard on the GPU: its home if nothing is added up. */
@@ -145,6 +160,9 @@ reduce_scatter(struct builder *b, const struct part *part, uint32_t slot)
     mw_build_op(b, LANE_COLLECTIVE, work, identify(part));
     mw_build_use(b, slot, MW_USE_READ, MW_ROLE_SOURCE);
     mw_build_use(b, target, arrives ? home_mode(b, part) : MW_USE_DEFINE, MW_ROLE_DESTINATION);
+    /* Sums that grow in host memory do not come back: each micro-batch's shards are summed up. */
+    if (arrives || !(lives_on_gpu(b, part) || comes_summed(b, part)))
+        sum_replicas(b, part, target, b->sizing->element_bytes);
     return arrives ? MW_NONE : target;
 }
 
@@ -256,6 +274,8 @@ accumulate_on_gpu(struct builder *b, const struct part *part, uint32_t slot, int
     mw_build_op(b, LANE_COMPUTE, work_accumulate(b, part, false, params), identify(part));
     mw_build_use(b, slot, MW_USE_READ, MW_ROLE_GRADIENT);
     mw_build_use(b, sum, mode, MW_ROLE_SUM);
+    if (b->sizing->gradients_partitioned && last_micro_batch(b, part))
+        sum_replicas(b, part, sum, b->sizing->gradient_element_bytes);
     if (passing && last_micro_batch(b, part))
         to_host(b, part, sum);
 }
@@ -279,7 +299,7 @@ keep_whole(struct builder *b, const struct part *part, uint32_t slot)
 
     if (!made_at_home(b, part))
         accumulate_on_gpu(b, part, slot, part->tensor->tile_params);
-    if (b->sizing->dp > 1 && last_micro_batch(b, part) && !b->sizing->reduced_at_end && !copied)
+    if (b->sizing->shards > 1 && last_micro_batch(b, part) && !b->sizing->reduced_at_end && !copied)
         reduce_in_place(b, part);
 }
 
@@ -289,7 +309,7 @@ keep_shard(struct builder *b, const struct part *part, uint32_t slot)
 {
     if (made_at_home(b, part))
         return;
-    if (b->sizing->dp == 1) {
+    if (b->sizing->shards == 1) {
         accumulate_on_gpu(b, part, slot, part->tensor->shard_params);
         return;
     }
@@ -308,7 +328,7 @@ mw_gradient_leave(struct builder *b, const struct part *part, uint32_t slot)
     else if (lives_on_gpu(b, part) || comes_summed(b, part))
         keep_shard(b, part, slot);
     else
-        to_host(b, part, b->sizing->dp > 1 ? reduce_scatter(b, part, slot) : slot);
+        to_host(b, part, b->sizing->shards > 1 ? reduce_scatter(b, part, slot) : slot);
 }
 
 /* A visit that stands for all parts of the tensor whose gradient the copies sum up. */
@@ -344,7 +364,7 @@ mw_gradient_sum_copies(struct builder *b)
                            b->sizing->gradient_element_bytes * b->sizing->copied_params);
     mw_build_op(b, LANE_COLLECTIVE, work, identify(&part));
     mw_build_use(b, home_of(b, &part), MW_USE_MODIFY, MW_ROLE_GRADIENT);
-    bool reduces = b->sizing->dp > 1 && !b->sizing->reduced_at_end;
+    bool reduces = b->sizing->shards > 1 && !b->sizing->reduced_at_end;
     for (part.tile = 0; reduces && part.tile < part.tensor->tiles; part.tile++)
         reduce_in_place(b, &part);
 }

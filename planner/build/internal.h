@@ -33,6 +33,7 @@ enum {
     LANE_STAGE_OUTPUT,
     LANE_STAGE_GRADIENT_INPUT,
     LANE_STAGE_GRADIENT_OUTPUT,
+    LANE_REPLICAS, /* sums of shards' gradients over sharding groups: a stream of their own */
     LANES_PER_RANK
 };
 
@@ -104,7 +105,8 @@ struct builder {
     uint32_t lanes[LANES_PER_RANK]; /* in the plan; MW_NONE: the program has none */
     uint8_t *lane_of;               /* [plan->lane_count] enum lane of each lane of the plan */
 
-    uint32_t dp_comm, tp_comm, pp_comm, world_comm;
+    uint32_t dp_comm, tp_comm, pp_comm, world_comm; /* dp: a sharding group */
+    uint32_t rp_comm;     /* ranks that hold the same shards, of all sharding groups, or MW_NONE */
     uint32_t copies_comm; /* of the first and the last stage, or MW_NONE */
     uint32_t channel[MW_CHANNEL_KIND_COUNT];
 

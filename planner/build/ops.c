@@ -56,6 +56,7 @@ next_match(struct builder *b, uint32_t comm)
     bool all = comm == MW_NONE || comm == b->world_comm;
     int axis = all                      ? MET_BY_ALL
                : comm == b->copies_comm ? MET_BY_COPIES
+               : comm == b->rp_comm     ? MW_AXIS_RP
                : comm == b->tp_comm     ? MW_AXIS_TP
                                         : MW_AXIS_DP;
 

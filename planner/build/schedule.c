@@ -545,7 +545,7 @@ static void
 plan_fetches(struct builder *b, const uint32_t *stops, uint32_t stop_count)
 {
     bool ahead = mw_settings_fetch_depth(&b->sizing->settings,
-                                         b->sizing->dp > 1 ? MW_FETCH_GG : MW_FETCH_CG) > 0;
+                                         b->sizing->shards > 1 ? MW_FETCH_GG : MW_FETCH_CG) > 0;
     uint32_t count = 0;
 
     b->fetching = g_new(uint32_t, b->visit_count + 1);

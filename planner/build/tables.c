@@ -32,6 +32,7 @@ static const struct {
     [LANE_STAGE_OUTPUT] = {MW_LANE_COLLECTIVE, 4},
     [LANE_STAGE_GRADIENT_INPUT] = {MW_LANE_COLLECTIVE, 5},
     [LANE_STAGE_GRADIENT_OUTPUT] = {MW_LANE_COLLECTIVE, 6},
+    [LANE_REPLICAS] = {MW_LANE_COLLECTIVE, 7},
 };
 
 static uint32_t
@@ -49,6 +50,8 @@ has_lane(const struct builder *b, int lane)
         return s->stage > 0 || s->stretches > 1;
     if (lane == LANE_STAGE_OUTPUT || lane == LANE_STAGE_GRADIENT_INPUT)
         return s->next_stage != NULL || s->stretches > 1;
+    if (lane == LANE_REPLICAS)
+        return s->replicas > 1;
     return lane < LANE_UPDATE_COLLECTIVE || mw_settings_update_apart(&s->settings);
 }
 
@@ -113,23 +116,30 @@ mw_build_add_comms(struct builder *b)
 {
     const struct mw_sizing *s = b->sizing;
 
-    struct mw_comm one = {.spans = {{0, 1}, {0, 1}, {0, 1}, {0, 1}, {0, 1}}};
+    struct mw_members alone = mw_members_of_one(0);
+    struct mw_comm one;
     struct mw_axis_span slices =
         s->tp > 1 ? (struct mw_axis_span){1, s->tp} : (struct mw_axis_span){0, 1};
     struct mw_axis_span data =
-        s->dp > 1 ? (struct mw_axis_span){s->tp, s->dp} : (struct mw_axis_span){0, 1};
+        s->shards > 1 ? (struct mw_axis_span){s->tp, s->shards} : (struct mw_axis_span){0, 1};
+    struct mw_axis_span groups = s->replicas > 1
+                                     ? (struct mw_axis_span){s->tp * s->shards, s->replicas}
+                                     : (struct mw_axis_span){0, 1};
     uint32_t stage_ranks = s->tp * s->dp;
     struct mw_axis_span stages =
         s->pp > 1 ? (struct mw_axis_span){stage_ranks, s->pp} : (struct mw_axis_span){0, 1};
-    struct mw_comm dp = one, tp = one, pp = one, world = one;
+    memcpy(one.spans, alone.spans, sizeof one.spans);
+    struct mw_comm dp = one, rp = one, tp = one, pp = one, world = one;
 
     dp.spans[MW_AXIS_DP] = world.spans[MW_AXIS_DP] = data;
+    rp.spans[MW_AXIS_RP] = world.spans[MW_AXIS_RP] = groups;
     tp.spans[MW_AXIS_TP] = world.spans[MW_AXIS_TP] = slices;
     pp.spans[MW_AXIS_PP] = world.spans[MW_AXIS_PP] = stages;
     b->dp_comm = mw_plan_add_comm(b->plan, dp);
     b->tp_comm = mw_plan_add_comm(b->plan, tp);
     b->world_comm = mw_plan_add_comm(b->plan, world);
     b->pp_comm = s->pp > 1 ? mw_plan_add_comm(b->plan, pp) : MW_NONE;
+    b->rp_comm = s->replicas > 1 ? mw_plan_add_comm(b->plan, rp) : MW_NONE;
     b->copies_comm = b->pp_comm;
     if (s->copied_params && s->pp > 2) {
         pp.spans[MW_AXIS_PP] = (struct mw_axis_span){stage_ranks * ((uint32_t)s->pp - 1), 2};

@@ -108,6 +108,7 @@ static const struct mw_ds_row rows[] = {
     {"memwall.layer_order", DS_OWN_LAYER_ORDER, KIND_BOOL, 0, 1},
     {"memwall.all_forward_first", DS_OWN_SCHEDULE, KIND_BOOL, 0, 1},
     {"memwall.virtual_stages", DS_OWN_VIRTUAL_STAGES, KIND_WHOLE, 2, 1024},
+    {"memwall.shard_group", DS_OWN_SHARD_GROUP, KIND_WHOLE, 2, MW_PLAN_MAX_WORLD},
     {"memwall.whole_checkpoints", DS_OWN_WHOLE_CHECKPOINTS, KIND_BOOL, 0, 1},
     {"zero_optimization.contiguous_gradients", DS_UNKNOWN, KIND_ANY, 0, 0},
     {"zero_optimization.reduce_scatter", DS_UNKNOWN, KIND_ANY, 0, 0},

@@ -122,6 +122,8 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
         settings->schedule = MW_SCHEDULE_INTERLEAVED;
         settings->virtual_stages = value;
     }
+    if (take_integer(file, DS_OWN_SHARD_GROUP, &value))
+        settings->shard_group = value;
     if (take_integer(file, DS_OWN_WHOLE_CHECKPOINTS, &value))
         settings->whole_checkpoints = (int)value;
     if (take_integer(file, DS_OWN_COMMIT, &value))
@@ -243,6 +245,7 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_bool(json, "all_forward_first", true, s->schedule == MW_SCHEDULE_GPIPE);
     add_int(json, "virtual_stages", mw_settings_stretches(s),
             s->schedule == MW_SCHEDULE_INTERLEAVED);
+    add_int(json, "shard_group", mw_sizing_shard_group(s), mw_sizing_has_replicas(s));
     add_bool(json, "whole_checkpoints", s->whole_checkpoints == 1,
              s->whole_checkpoints != MW_AUTO &&
                  s->whole_checkpoints != strategy->whole_checkpoints);

@@ -33,7 +33,7 @@ struct mw_relaxation {
     bool free_devices; /* the placements that were requested */
 };
 
-#define MW_USUAL_COUNT 10 /* bits of `usual` */
+#define MW_USUAL_COUNT 11 /* bits of `usual` */
 
 struct mw_relaxation mw_relaxation_none(const struct mw_unfit *unfit);
 /* Opens strategy, placements and whatever takes memory as far as possible; false: none of these was

@@ -24,6 +24,7 @@ static const struct {
     {"{param-loads=3} ", FIELD(param_loads), 3},
     {"{partition=bandwidth} ", FIELD(partition), MW_PARTITION_BANDWIDTH},
     {"{dpu-start=none} ", FIELD(dpu_start), MW_AUTO},
+    {"{shard-group=all} ", FIELD(shard_group), MW_SHARD_ALL},
     {"{state-layout=zero16} ", FIELD(layout), MW_LAYOUT_ZERO16},
     {"{save-every=0} ", FIELD(save_every), 0},
     {"{commit=none} ", FIELD(commit), 0},

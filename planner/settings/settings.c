@@ -33,6 +33,7 @@ mw_settings_init(struct mw_settings *settings)
         .gpus_per_node = MW_AUTO,
         .tp = 1,
         .sequence_parallel = MW_AUTO,
+        .shard_group = MW_SHARD_ALL,
         .pp = 1,
         .micro_batch = MW_AUTO,
         .global_batch = MW_AUTO,

@@ -65,6 +65,8 @@ struct mw_placement {
  * NVMe to the host, cg from the host to the GPU, gg from the other GPUs. */
 enum mw_fetch_stage { MW_FETCH_NC, MW_FETCH_CG, MW_FETCH_GG, MW_FETCH_STAGES };
 
+#define MW_SHARD_ALL 0
+#define MW_SHARD_NODE (-2)
 #define MW_RECOMPUTE_FEWEST (-2)
 /* As many layers to a checkpoint as there are checkpoints: memory grows with the square root of the
  * layers (Chen et al., arXiv 1604.06174, Sec. 4.2). */
@@ -101,6 +103,9 @@ struct mw_settings {
     int sequence_parallel;    /* 1: with tp, slices share the tokens of what they do not slice;
                                  MW_AUTO: as the software does */
     int64_t pp;               /* pipeline stages, default 1 */
+    int64_t shard_group;      /* data-parallel ranks that states are partitioned over, and the
+                                 groups hold replicas (hybrid sharding); MW_SHARD_NODE: those of a
+                                 node; MW_SHARD_ALL: all */
     bool tp_fixed;            /* by a file: another value is refused */
     double micro_batch;       /* sequences per GPU, times tp whole; MW_AUTO: most that fit */
     int64_t global_batch;     /* sequences per step; MW_AUTO: micro_batch *

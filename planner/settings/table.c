@@ -35,6 +35,7 @@ static const struct mw_setting_choice weight_choices[] = {{"16", MW_DTYPE_NONE},
                                                           {NULL, 0}};
 static const struct mw_setting_choice checkpoint_choices[] = {
     {"16", MW_DTYPE_NONE}, {"8", MW_DTYPE_MXFP8}, {NULL, 0}};
+static const struct mw_setting_choice group_choices[] = {{"node", MW_SHARD_NODE}, {NULL, 0}};
 static const struct mw_setting_choice interval_choices[] = {{"sqrt", MW_INTERVAL_SQRT}, {NULL, 0}};
 static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOMPUTE_FEWEST},
                                                              {NULL, 0}};
@@ -92,6 +93,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_BATCH, "pp", MW_SETTING_INTEGER, FIELD(pp), 1, 1024, NULL, NULL, "N",
      "divide the layers into a pipeline of N stages, each on its own GPUs, which {grad-accum} "
      "micro-batches pass (default 1: no pipeline)"},
+    {MW_SETTINGS_BATCH, "shard-group", MW_SETTING_INTEGER, FIELD(shard_group), 2, MW_PLAN_MAX_WORLD,
+     "all", group_choices, "S|node|all",
+     "partition states over groups of S data-parallel GPUs, or over those of a node, and replicate "
+     "them over the groups, which sum up gradients once per step (hybrid sharding, HSDP; default "
+     "all: one group; `run` has no other)"},
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
      "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
@@ -361,6 +367,8 @@ how_else(const struct mw_setting *setting, const char *text, bool whole)
         return mw_spelled(", or auto; fractions need {tp}");
     if (setting->kind == MW_SETTING_INTEGER && end && *end && strchr("kKmM", *end) && !end[1])
         return g_strdup(", written out: k may be 1000 or 1024");
+    if (setting->open && setting->choices)
+        return g_strdup_printf(", or %s or %s", setting->choices->name, setting->open);
     if (setting->open || setting->choices)
         return g_strdup_printf(", or %s", setting->open ? setting->open : setting->choices->name);
     return setting->kind == MW_SETTING_COUNT ? g_strdup(", as 15T or 1.5e13") : g_strdup("");

@@ -259,7 +259,7 @@ static double
 rounded_sums(const struct mw_sizing *sizing)
 {
     double each = bytes_per_host_sum(sizing);
-    double sharers = sizing->optimizer_partitioned ? (double)sizing->dp : 1;
+    double sharers = sizing->optimizer_partitioned ? (double)sizing->shards : 1;
 
     return each > 0 ? mw_sizing_sub_groups(sizing, 1, 1, each).rounded_up_by / sharers : 0;
 }
@@ -287,7 +287,7 @@ rounded_params(const struct mw_sizing *sizing)
     if (sizing->trained_params == sizing->params)
         return mw_sizing_rounded_up_by(all);
     return mw_sizing_rounded_up_by(fmin(all, trained)) +
-           fmax(0, all - trained) * mw_sizing_frozen_rounding(sizing, sizing->dp);
+           fmax(0, all - trained) * mw_sizing_frozen_rounding(sizing, sizing->shards);
 }
 
 /* Partitioned ones: a buffer for the update's gradients of each sub-group, one for all sums, and
@@ -300,9 +300,9 @@ rounded_partitions(const struct mw_sizing *sizing)
         sizing->shard_params > 0 ? host_elements(sizing) / (double)sizing->shard_params : 0;
 
     if (each * on_host > 0)
-        grouped = fmin(1, on_host) *
-                  mw_sizing_sub_groups(sizing, sizing->settings.optimizer_chunk, sizing->dp, each)
-                      .rounded_up_by;
+        grouped = fmin(1, on_host) * mw_sizing_sub_groups(sizing, sizing->settings.optimizer_chunk,
+                                                          sizing->shards, each)
+                                         .rounded_up_by;
     return grouped + mw_sizing_rounded_up_by(flat_sum_bytes(sizing)) + rounded_params(sizing);
 }
 

@@ -419,10 +419,10 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
     bool offloaded = survey->params[MW_TIER_CPU] || survey->params[MW_TIER_NVME];
     int64_t nc = mw_settings_fetch_depth(settings, MW_FETCH_NC);
     int64_t cg = mw_settings_fetch_depth(settings, MW_FETCH_CG);
-    int64_t last = sizing->dp > 1 ? mw_settings_fetch_depth(settings, MW_FETCH_GG) : cg;
+    int64_t last = sizing->shards > 1 ? mw_settings_fetch_depth(settings, MW_FETCH_GG) : cg;
     int64_t group = settings->param_loads == 2 ? survey->group_parts : 0;
 
-    if (!sizing->params_partitioned || (!offloaded && sizing->dp == 1))
+    if (!sizing->params_partitioned || (!offloaded && sizing->shards == 1))
         return;
     /* With two loads the units of a checkpoint group stay from recompute to backward; with chunks
      * the logits' weight stays from the first chunk's forward to the last one's backward.  Layer by
@@ -431,7 +431,7 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
     set_rings(sizing, survey, MW_BUFFER_PARAMETERS_GATHERED,
               whole ? (last ? 2 : 1) * whole : MAX(last + 1 + group, last + survey->logits_parts),
               tiled->tile_bytes, small->tile_bytes);
-    if (offloaded && sizing->dp > 1)
+    if (offloaded && sizing->shards > 1)
         set_rings(sizing, survey, MW_BUFFER_PARAMETERS_SHARD, cg + 1, tiled->carried_bytes,
                   small->carried_bytes);
     if (survey->params[MW_TIER_NVME])
@@ -532,7 +532,7 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
     bool offloaded = survey->gradients[MW_TIER_CPU] || survey->gradients[MW_TIER_NVME];
     bool sums = sizing->gradients_summed;
     int64_t element = sizing->element_bytes;
-    bool reduced = sizing->gradients_partitioned && sizing->dp > 1;
+    bool reduced = sizing->gradients_partitioned && sizing->shards > 1;
     int64_t ring = offloaded || reduced ? MW_GRADIENT_RING : 1;
 
     /* The gradient of the logits' weight is summed over the chunks before it leaves. */
@@ -673,7 +673,7 @@ pending_bytes(const struct mw_sizing *sizing)
 static int64_t
 vectors_bytes(const struct mw_sizing *sizing)
 {
-    int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->dp;
+    int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->shards;
 
     return mw_optimizer_has_vectors(sizing->settings.optimizer)
                ? mw_divide_up(MW_PRODUCT(sizeof(float), sizing->trained_sides), sharers)
@@ -684,7 +684,7 @@ vectors_bytes(const struct mw_sizing *sizing)
 static int64_t
 unsaved_bytes(const struct mw_sizing *sizing)
 {
-    int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->dp, bytes = 0;
+    int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->shards, bytes = 0;
 
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
         const struct mw_chunk *chunk = &sizing->run_chunks[c];

@@ -224,6 +224,56 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
     return true;
 }
 
+/* Groups partition something, and lie alike on the nodes: in one, or in several whole ones. */
+static bool
+is_group(int64_t shards, int64_t dp, int64_t of_node)
+{
+    return shards > 1 && shards <= dp && dp % shards == 0 &&
+           (of_node % shards == 0 || shards % of_node == 0);
+}
+
+/* The nearest sizes of groups, as a message says them. */
+static char *
+nearest_groups(int64_t asked, int64_t dp, int64_t of_node)
+{
+    int64_t below = MIN(asked - 1, dp), above = asked + 1;
+
+    while (below > 1 && !is_group(below, dp, of_node))
+        below--;
+    while (above <= dp && !is_group(above, dp, of_node))
+        above++;
+    if (below > 1 && above <= dp)
+        return g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, above);
+    return g_strdup_printf("%" G_GINT64_FORMAT, below > 1 ? below : above);
+}
+
+static bool
+check_groups(const struct mw_settings *s, GError **error)
+{
+    int64_t dp = s->nodes * s->gpus_per_node / s->tp / s->pp;
+    int64_t of_node = mw_sizing_node_group(s), shards = mw_sizing_shard_group(s);
+    g_autofree char *asked = mw_setting_text(mw_setting_find("shard-group"), s);
+
+    if (!asked || (dp == 1 && s->shard_group == MW_SHARD_NODE))
+        return true;
+    if (dp == 1)
+        return mw_refuse(error, "{shard-group=%s}: there is one data-parallel GPU; leave it out",
+                         asked);
+    g_autofree char *nearest = nearest_groups(shards, dp, of_node);
+    if (!is_group(shards, dp, of_node))
+        return mw_refuse(error,
+                         "{shard-group=%s}: must divide the %" G_GINT64_FORMAT
+                         " data-parallel GPUs, and divide the %" G_GINT64_FORMAT
+                         " of a node or fill nodes; give %s",
+                         asked, dp, of_node, nearest);
+    if (s->partition == MW_PARTITION_OWNER && shards < dp)
+        return mw_refuse(error,
+                         "{shard-group=%s}: owners take turns among all GPUs; give "
+                         "{partition=bandwidth}",
+                         asked);
+    return true;
+}
+
 /* A tensor-sliced replica trains on the micro-batches of all its GPUs. */
 static bool
 refuse_sequences(const struct mw_settings *settings, GError **error)
@@ -310,6 +360,7 @@ mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware
                 const struct mw_settings *settings, struct mw_model_walk *walk, GError **error)
 {
     return check_ranks(settings, hardware, error) && check_pipeline(model, settings, error) &&
-           check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
+           check_groups(settings, error) && check_batch(settings, error) &&
+           check_slicing(model, settings->tp, error) &&
            check_shape(model, hardware->gpu_flash_attention, settings, walk, error);
 }

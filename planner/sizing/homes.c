@@ -65,7 +65,7 @@ mw_sizing_part_stride(const struct mw_unit_tensor *tensor, bool partitioned)
 bool
 mw_sizing_owners_broadcast(const struct mw_sizing *sizing)
 {
-    return sizing->settings.partition == MW_PARTITION_OWNER && sizing->dp > 1;
+    return sizing->settings.partition == MW_PARTITION_OWNER && sizing->shards > 1;
 }
 
 int64_t
@@ -98,7 +98,7 @@ matrices_of_rank(const struct mw_sizing *sizing, const struct mw_unit_tensor *te
     if (!tensor->matrix_params || !mw_optimizer_orthogonalizes(sizing->settings.optimizer))
         return 0;
     if (sizing->optimizer_partitioned)
-        others = mw_divide_up(others, sizing->dp);
+        others = mw_divide_up(others, sizing->shards);
     return MAX(0, state_of_rank(sizing, tensor) - others);
 }
 

@@ -26,7 +26,8 @@ fetch_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enum m
 {
     if (!s->params_partitioned)
         return 0;
-    return loads * tensor->tiles * ((home == MW_TIER_NVME) + (home != MW_TIER_GPU) + (s->dp > 1));
+    return loads * tensor->tiles *
+           ((home == MW_TIER_NVME) + (home != MW_TIER_GPU) + (s->shards > 1));
 }
 
 /* How often a step fetches what a micro-batch needs. */
@@ -43,23 +44,38 @@ logits_loads(const struct mw_sizing *s)
     return s->settings.logits_chunks > 1 || mw_settings_layer_order(&s->settings) ? 1 : 2;
 }
 
-/* The ops that move the gradient of one part in a micro-batch. */
+/* The ops that move the gradient of one part in a micro-batch, but for sums over replicas. */
 static int64_t
-part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool last)
+moving_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool last)
 {
     bool sums = s->gradients_summed, nvme = home == MW_TIER_NVME;
 
     if (!s->gradients_partitioned)
-        return (home != MW_TIER_GPU || sums) + (s->dp > 1 && last && !s->reduced_at_end);
+        return (home != MW_TIER_GPU || sums) + (s->shards > 1 && last && !s->reduced_at_end);
     if (home == MW_TIER_GPU)
-        return (s->dp > 1) + sums;
+        return (s->shards > 1) + sums;
     if (mw_sizing_sums_passing(s))
-        return (s->dp > 1) + 1 +
+        return (s->shards > 1) + 1 +
                (last ? 1 + (nvme ? 1 + !mw_settings_update_beside(&s->settings) : 0) : 0);
     if (s->sums_on_host && nvme)
-        return (s->dp > 1) + 2 + (last ? 1 + !mw_settings_update_beside(&s->settings) : 0);
-    return (s->dp > 1) + 1 + (sums ? 1 + (nvme && !first) : 0) +
+        return (s->shards > 1) + 2 + (last ? 1 + !mw_settings_update_beside(&s->settings) : 0);
+    return (s->shards > 1) + 1 + (sums ? 1 + (nvme && !first) : 0) +
            (nvme ? 1 + (last && !mw_settings_update_beside(&s->settings)) : 0);
+}
+
+/* Of sums over the groups that hold replicas: of each micro-batch where it goes to the host. */
+static int64_t
+replica_ops(const struct mw_sizing *s, enum mw_tier home, bool last)
+{
+    bool stays = !s->gradients_partitioned || home == MW_TIER_GPU || mw_sizing_sums_passing(s);
+
+    return s->replicas > 1 && (last || !stays);
+}
+
+static int64_t
+part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool last)
+{
+    return moving_ops(s, home, first, last) + replica_ops(s, home, last);
 }
 
 /* The same over all micro-batches of a step. */
@@ -290,7 +306,7 @@ chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk, bool gathers)
 static int64_t
 optimizer_ops(const struct mw_sizing *s)
 {
-    bool gathers = !s->params_partitioned && s->optimizer_partitioned && s->dp > 1;
+    bool gathers = !s->params_partitioned && s->optimizer_partitioned && s->shards > 1;
     int64_t ops = 1 + s->reduced_at_end; /* all ranks agree on the norm */
 
     for (uint32_t c = 0; c < s->run_chunk_count; c++)

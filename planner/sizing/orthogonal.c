@@ -43,7 +43,7 @@ flops_of(const struct mw_matrix *matrix)
 bool
 mw_sizing_gathers_momentum(const struct mw_sizing *sizing, const struct mw_chunk *chunk)
 {
-    return chunk->matrix_params && sizing->optimizer_partitioned && sizing->dp > 1;
+    return chunk->matrix_params && sizing->optimizer_partitioned && sizing->shards > 1;
 }
 
 /* --- a chunk's matrices ---------------------------------------------------------------------- */

@@ -243,7 +243,7 @@ cut_tensor(const struct mw_sizing *sizing, struct mw_unit_tensor *tensor, int64_
     tensor->tiles = CLAMP(mw_divide_up(tensor->params, limit), 1, tensor->rows);
     tensor->tile_params = mw_part_rows_max(tensor->rows, tensor->tiles) * tensor->row_params +
                           tensor->params - tensor->rows * tensor->row_params;
-    tensor->shard_params = mw_round_up(mw_divide_up(tensor->tile_params, sizing->dp),
+    tensor->shard_params = mw_round_up(mw_divide_up(tensor->tile_params, sizing->shards),
                                        mw_dtype_row(tensor->dtype)->block_elements);
     tensor->shard_stride = mw_round_up(tensor->shard_params, grain);
 }
@@ -452,6 +452,34 @@ mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
     };
 }
 
+static int64_t
+data_ranks(const struct mw_settings *settings)
+{
+    return settings->nodes * settings->gpus_per_node / settings->tp / settings->pp;
+}
+
+int64_t
+mw_sizing_node_group(const struct mw_settings *settings)
+{
+    int64_t slices = MIN(settings->tp, settings->gpus_per_node);
+
+    return MIN(data_ranks(settings), MAX(1, settings->gpus_per_node / slices));
+}
+
+int64_t
+mw_sizing_shard_group(const struct mw_settings *settings)
+{
+    return settings->shard_group == MW_SHARD_ALL    ? data_ranks(settings)
+           : settings->shard_group == MW_SHARD_NODE ? mw_sizing_node_group(settings)
+                                                    : settings->shard_group;
+}
+
+bool
+mw_sizing_has_replicas(const struct mw_settings *settings)
+{
+    return mw_sizing_shard_group(settings) < data_ranks(settings);
+}
+
 static void
 set_ranks(struct mw_sizing *sizing)
 {
@@ -461,10 +489,13 @@ set_ranks(struct mw_sizing *sizing)
     sizing->ranks = settings->nodes * settings->gpus_per_node;
     sizing->tp = settings->tp;
     sizing->pp = settings->pp;
-    sizing->dp = sizing->ranks / settings->tp / settings->pp;
+    sizing->dp = data_ranks(settings);
     sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
-    sizing->dp_ranks_per_node =
-        MIN(sizing->dp, MAX(1, sizing->ranks_per_node / sizing->tp_ranks_per_node));
+    sizing->dp_ranks_per_node = mw_sizing_node_group(settings);
+    sizing->shards = mw_sizing_shard_group(settings);
+    sizing->replicas = sizing->dp / sizing->shards;
+    sizing->shards_per_node = MIN(sizing->shards, sizing->dp_ranks_per_node);
+    sizing->replicas_per_node = sizing->dp_ranks_per_node / sizing->shards_per_node;
     sizing->shape = mw_sizing_shape(settings, sizing->hardware->gpu_flash_attention);
     sizing->sequences = sizing->shape.sequences;
     sizing->tokens = sizing->sequences * settings->seq;
@@ -516,7 +547,7 @@ set_strategy(struct mw_sizing *sizing)
     sizing->gradients_summed = paper20 || sizing->settings.grad_accum > 1;
     bool at_end = sizing->optimizer_partitioned ? sizing->hardware->reduces_at_end
                                                 : sizing->hardware->all_reduces_at_end;
-    sizing->reduced_at_end = at_end && sizing->dp > 1 &&
+    sizing->reduced_at_end = at_end && sizing->dp > 1 && sizing->replicas == 1 &&
                              !mw_settings_update_beside(&sizing->settings) &&
                              !sizing->gradients_partitioned;
     sizing->gradients_swapped = swaps_gradients(sizing);
@@ -569,7 +600,8 @@ cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
     }
     cut_tiles(sizing);
     if (sizing->settings.optimizer_chunk == MW_AUTO) {
-        int64_t shard = sizing->trained_params / (sizing->optimizer_partitioned ? sizing->dp : 1);
+        int64_t shard =
+            sizing->trained_params / (sizing->optimizer_partitioned ? sizing->shards : 1);
         sizing->settings.optimizer_chunk =
             MAX(CLAMP(shard / 16, 1 << 20, 32 << 20), shard / CHUNKS_MOST);
     }

@@ -237,6 +237,8 @@ struct mw_sizing {
     struct mw_settings settings;        /* resolved: only the delay may still be MW_AUTO */
 
     int64_t ranks, ranks_per_node, dp, tp;
+    int64_t shards, replicas; /* dp: data-parallel ranks that states are partitioned over, if they
+                               * are, times the groups of them, which hold the same */
     /* In a pipeline a sizing describes one stage; the first stage's owns those of the later
      * stages. */
     int64_t pp, stage;
@@ -248,10 +250,11 @@ struct mw_sizing {
                                       * each; 0: of none */
     int64_t micro_batches_in_flight; /* whose backward is still to come, at most; of several
                                       * stretches their passes */
-    int64_t dp_ranks_per_node;       /* members of one data-parallel group in a node */
-    int64_t tp_ranks_per_node;       /* members of one tensor-slicing group in a node */
-    int64_t sequences;               /* of one micro-batch of one tensor-slicing group */
-    int64_t tokens;                  /* sequences * seq */
+    int64_t dp_ranks_per_node;       /* members of one data-parallel group in a node, */
+    int64_t shards_per_node, replicas_per_node; /* and of one group of each kind of these */
+    int64_t tp_ranks_per_node;                  /* members of one tensor-slicing group in a node */
+    int64_t sequences;                          /* of one micro-batch of one tensor-slicing group */
+    int64_t tokens;                             /* sequences * seq */
     struct mw_shape shape;
 
     bool params_partitioned;    /* fetched for each use */
@@ -339,6 +342,10 @@ struct mw_swap_buffers {
 struct mw_swap_buffers mw_sizing_swap_buffers(const struct mw_sizing *sizing, int64_t sets);
 
 /* The shape of one micro-batch. */
+/* Data-parallel ranks in a node, and in a sharding group: all of them by default. */
+int64_t mw_sizing_node_group(const struct mw_settings *settings);
+int64_t mw_sizing_shard_group(const struct mw_settings *settings);
+bool mw_sizing_has_replicas(const struct mw_settings *settings); /* of sharding groups */
 struct mw_shape mw_sizing_shape(const struct mw_settings *settings, bool flash_attention);
 
 /* Class and layer number (-1 for head and tail) of a tensor; its index within the block. */

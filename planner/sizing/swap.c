@@ -136,7 +136,7 @@ largest_partition(const struct mw_sizing *sizing)
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         for (int o = 0; sizing->classes[c].blocks && o < sizing->classes[c].operator_count; o++)
             largest = MAX(largest, sizing->classes[c].operators[o].params);
-    return mw_divide_up(largest, sizing->dp);
+    return mw_divide_up(largest, sizing->shards);
 }
 
 struct mw_swap_buffers
@@ -152,11 +152,11 @@ mw_sizing_swap_buffers(const struct mw_sizing *sizing, int64_t sets)
     if (!has_params && !has_state)
         return swap;
     int64_t group =
-        mw_sizing_sub_groups(sizing, sizing->settings.optimizer_chunk, sizing->dp, 0).largest;
+        mw_sizing_sub_groups(sizing, sizing->settings.optimizer_chunk, sizing->shards, 0).largest;
     if (has_params) {
         swap.param_count = MAX(1, params->count);
         swap.param_elements = largest_partition(sizing);
-        swap.write_elements = MW_PRODUCT(group, sizing->dp);
+        swap.write_elements = MW_PRODUCT(group, sizing->shards);
     }
     if (has_state) {
         swap.state_sets = MAX(1, sets);
