@@ -462,6 +462,7 @@ is_between(const struct row *row, uint32_t collective, uint32_t of, uint32_t aft
         return false;
     const struct mw_op *it = &check->plan->ops[collective], *op = &check->plan->ops[of];
     return it->phase == op->phase && it->layer == op->layer && it->micro_batch == op->micro_batch &&
+           it->shard == op->shard &&
            mw_step_work(check, collective)->operator_ == mw_step_work(check, of)->operator_ &&
            (after == MW_NONE || mw_plan_clock_done_before(clock, after, collective)) &&
            (before == MW_NONE || mw_plan_clock_done_before(clock, collective, before));
@@ -490,8 +491,8 @@ check_gathered(struct row *row, const struct walk *walk, uint32_t before, uint32
                const struct expected *it)
 {
     struct mw_step_check *check = row->check;
-    bool scattered = check->plan->shape.has_decoder && check->tp > 1 && it->layer >= 0 &&
-                     it->phase == MW_PHASE_BACKWARD && check->plan->shape.sequence_parallel &&
+    bool scattered = check->plan->shape.has_decoder && check->tp > 1 &&
+                     it->operator_ != MW_OPERATOR_LOSS && it->phase == MW_PHASE_BACKWARD && check->plan->shape.sequence_parallel &&
                      check->plan->shape.tensor_overlap;
     bool gradient = scattered && mw_operator_row(it->operator_)->sums_forward;
 
@@ -510,8 +511,7 @@ is_summed(const struct row *row, uint32_t index, bool another_part)
     const struct mw_op *op = &row->check->plan->ops[index];
     const struct mw_operator_row *it = mw_operator_row(mw_step_work(row->check, index)->operator_);
 
-    return row->check->plan->shape.has_decoder && row->check->tp > 1 && op->layer >= 0 &&
-           !another_part && (op->phase == MW_PHASE_BACKWARD ? it->sums_backward : it->sums_forward);
+    return row->check->plan->shape.has_decoder && row->check->tp > 1 && !another_part && (op->phase == MW_PHASE_BACKWARD ? it->sums_backward : it->sums_forward);
 }
 
 static bool

@@ -14,7 +14,7 @@
 static bool
 needs_sum(const struct builder *b, const struct visit *v, enum mw_operator operator_)
 {
-    return b->sizing->tp > 1 && v->layer >= 0 &&
+    return b->sizing->tp > 1 && v->tied != TIED_REST &&
            mw_sizing_all_reduces(operator_, v->phase == MW_PHASE_BACKWARD);
 }
 
@@ -22,12 +22,12 @@ static uint32_t
 slicing_op(struct builder *b, const struct visit *v, enum mw_op_kind kind,
            enum mw_operator operator_)
 {
-    int64_t bytes = b->sizing->element_bytes * b->sizing->tokens * b->sizing->model->hidden;
+    int64_t bytes = mw_sizing_sum_bytes(b->sizing, operator_);
     uint32_t work = mw_work_collective(b, kind, (struct subject){MW_OBJECT_ACTIVATIONS, operator_},
                                        b->tp_comm, bytes);
 
     return mw_build_op(b, LANE_SLICING, work,
-                       (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+                       (struct identity){v->phase, v->layer, v->micro_batch, v->tile, v->chunk});
 }
 
 static void
@@ -267,14 +267,14 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
 {
     const struct mw_operator_info *info = it->info;
     struct identity id = {v->phase, v->layer, v->micro_batch, it->tile, v->chunk};
-    bool backward = v->phase == MW_PHASE_BACKWARD, in_layer = backward && v->layer >= 0;
+    bool backward = v->phase == MW_PHASE_BACKWARD;
     bool begins = it->tiles == 1 || v->tile == (backward ? it->tiles - 1 : 0);
     bool ends = it->tiles == 1 || v->tile == (backward ? 0 : it->tiles - 1);
     bool sums = ends && needs_sum(b, v, info->operator_);
     bool splits = sums && backward && mw_sizing_splits_backward(b->sizing, info);
     uint32_t input = MW_NONE;
 
-    if (begins && in_layer && mw_sizing_gathers_gradient(b->sizing, info->operator_))
+    if (begins && backward && mw_sizing_gathers_gradient(b->sizing, info->operator_))
         gather_gradient(b, v, it);
     if (splits && mw_sizing_gathers_input(b->sizing, info))
         input = gather_input(b, v, it);
