@@ -139,13 +139,32 @@ narrow_timeline(struct mw_answer *answer, uint32_t program)
     timeline->row_count = kept;
 }
 
+/* What ranks with parts of the model do not do yet. */
+static bool
+starts_from_seed(const struct cli_training *run, const char *what, const char *parts,
+                 GError **error)
+{
+    const struct cli_run_options *o = &run->options;
+    const struct mw_step_shape *shape = &run->answer->plan->shape;
+
+    if (o->save || o->resume || o->weights || o->from)
+        return mw_refuse(error,
+                         "%s: run starts from --seed, and neither saves nor resumes %s: no --save, "
+                         "--resume, --weights or --from",
+                         what, parts);
+    if (shape->commits || shape->save_every)
+        return mw_refuse(error,
+                         "%s: steps of %s are not durable: --commit none, and no --save-every",
+                         what, parts);
+    return true;
+}
+
 /* Whether the plan's stages can be run: one rank per stage, and only activations and gradients
  * between them. */
 static bool
 can_run_programs(const struct cli_training *run, GError **error)
 {
     const struct mw_plan *plan = run->answer->plan;
-    const struct cli_run_options *o = &run->options;
 
     if (plan->program_count != plan->world_ranks)
         return mw_refuse(error,
@@ -160,12 +179,72 @@ can_run_programs(const struct cli_training *run, GError **error)
         return mw_refuse(error, "pipeline: run does not sum up the copies of an embedding that is "
                                 "tied to the output, which the first and the last stage have; "
                                 "give {pp=1}, or a model that does not tie them");
-    if (o->save || o->resume || o->weights || o->from)
-        return mw_refuse(error, "pipeline: run starts from --seed, and neither saves nor resumes "
-                                "stages: no --save, --resume, --weights or --from");
-    if (plan->shape.commits || plan->shape.save_every)
-        return mw_refuse(error, "pipeline: steps of stages are not durable: --commit none, and no "
-                                "--save-every");
+    return starts_from_seed(run, "pipeline", "stages", error);
+}
+
+/* --- the slice of a rank --------------------------------------------------------------------- */
+
+static int64_t
+count_slices(const struct mw_plan *plan)
+{
+    int64_t slices = 1;
+
+    for (uint32_t c = 0; c < plan->comm_count; c++)
+        slices = MAX(slices, plan->comms[c].spans[MW_AXIS_TP].count);
+    return slices;
+}
+
+/* Whether slices gather anything: checkpoints that each keeps a part of. */
+static bool
+gathers_checkpoints(const struct mw_plan *plan)
+{
+    for (uint32_t w = 0; w < plan->work_count; w++)
+        if (plan->works[w].kind == MW_OP_ALL_GATHER &&
+            plan->works[w].object == MW_OBJECT_CHECKPOINT)
+            return true;
+    return false;
+}
+
+static bool
+can_run_slices(const struct cli_training *run, GError **error)
+{
+    const struct mw_plan *plan = run->answer->plan;
+    int64_t slices = count_slices(plan);
+
+    if (slices != plan->world_ranks)
+        return mw_refuse(error,
+                         "{tp=%" G_GINT64_FORMAT
+                         "}: run slices tensors over all GPUs, and this plan has %u; give {tp=%u}",
+                         slices, plan->world_ranks, plan->world_ranks);
+    if (plan->shape.sequence_parallel)
+        return mw_refuse(error, "{sequence-parallel=on}: run has all tokens in each tensor slice; "
+                                "give {sequence-parallel=off}");
+    if (plan->shape.tensor_overlap)
+        return mw_refuse(error, "tensor slices: run sums up before it goes on, and this plan's "
+                                "software beside products; give {software=memwall}");
+    if (gathers_checkpoints(plan))
+        return mw_refuse(error, "{checkpoint-partition=on}: run keeps whole activation checkpoints "
+                                "in each tensor slice; give {checkpoint-partition=off}");
+    return starts_from_seed(run, "tensor slices", "slices", error);
+}
+
+/* The plan of all slices becomes that of the rank's own. */
+static bool
+take_slice(struct cli_training *run, GError **error)
+{
+    struct mw_variants *variants = run->answer->variants;
+    int64_t slices = count_slices(run->answer->plan);
+
+    if (!can_run_slices(run, error))
+        return false;
+    for (uint32_t v = 0; v < variants->plan_count; v++) {
+        struct mw_decoder *decoder = &variants->plans[v]->shape.decoder, slice;
+        const char *why = mw_decoder_slice(decoder, slices, mw_ranks_index(run->ranks), &slice);
+        if (why)
+            return mw_refuse(error, "{tp=%" G_GINT64_FORMAT "}: %s; give {tp=1}", slices, why);
+        *decoder = slice;
+    }
+    run->is_stage = true;
     return true;
 }
 
@@ -177,7 +256,7 @@ cli_run_take_program(struct cli_training *run, GError **error)
     char why[256];
 
     if (answer->plan->program_count == 1)
-        return true;
+        return count_slices(answer->plan) == 1 || take_slice(run, error);
     if (answer->variants->plan_count > 1)
         return mw_refuse(error, "pipeline: run takes stages whose steps are all alike, and this "
                                 "plan has several variants of a step");

@@ -182,6 +182,8 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     const struct mw_work *work = &trainer->plan->works[op->work];
     uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
 
+    if (mw_trainer_is_sum(work))
+        return mw_trainer_sum_slices(trainer, op, error);
     if (work->object == MW_OBJECT_UPDATED)
         return all_gather_updated(trainer, op, error);
     if (work->kind == MW_OP_BROADCAST)
@@ -235,6 +237,18 @@ refuse(GError **error, const char *what)
     return mw_refuse(error, "the executor does not run several ranks with %s", spelled);
 }
 
+bool
+mw_trainer_shares_sequences(const struct mw_plan *plan)
+{
+    return mw_trainer_is_stage(plan) || mw_decoder_is_slice(&plan->shape.decoder);
+}
+
+bool
+mw_trainer_is_sum(const struct mw_work *work)
+{
+    return work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_ACTIVATIONS;
+}
+
 static bool
 check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError **error)
 {
@@ -243,8 +257,9 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
         const struct mw_lane *lane = &plan->lanes[op->lane];
         if (lane->kind != MW_LANE_COLLECTIVE)
             continue;
-        if (lane->index == SLICING_STREAM)
-            return refuse(error, "tensor slicing; {tp=1} runs");
+        if (lane->index == SLICING_STREAM && (!mw_decoder_is_slice(&plan->shape.decoder) ||
+                                              !mw_trainer_is_sum(&plan->works[op->work])))
+            return refuse(error, "tensor slices that share more than sums; {tp=1} runs");
         if (backend->apart && plan->works[op->work].kind != MW_OP_AGREE &&
             !mw_trainer_collects_on_device(plan, op))
             return refuse(error, "collectives of host memory; {backend=cpu} runs");
@@ -302,8 +317,8 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
 
     trainer->world_ranks = ranks ? mw_ranks_count(ranks) : 1;
     trainer->world_rank = ranks ? mw_ranks_index(ranks) : 0;
-    trainer->ranks = mw_trainer_is_stage(plan) ? 1 : trainer->world_ranks;
-    trainer->rank = mw_trainer_is_stage(plan) ? 0 : trainer->world_rank;
+    trainer->ranks = mw_trainer_shares_sequences(plan) ? 1 : trainer->world_ranks;
+    trainer->rank = mw_trainer_shares_sequences(plan) ? 0 : trainer->world_rank;
     if (plan->world_ranks != trainer->world_ranks) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan is for %u GPU%s, and %u rank%s started; mpirun -n %u starts as many",
@@ -315,6 +330,8 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
         return true;
     if (trainer->options.backend->apart && mw_trainer_is_stage(plan))
         return refuse(error, "pipeline stages on this backend; {backend=cpu} runs");
+    if (trainer->options.backend->apart && mw_decoder_is_slice(&plan->shape.decoder))
+        return refuse(error, "tensor slices on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && !trainer->options.backend->join)
         return refuse(error, "this backend; {backend=cpu} runs");
     for (uint32_t v = 0; v < trainer->options.variants->plan_count; v++)

@@ -278,6 +278,11 @@ bool mw_trainer_join(struct mw_trainer *trainer, GError **error);
 uint32_t mw_trainer_streams(const struct mw_trainer *trainer);
 /* Opens what collectives of device memory need.  Call it once the device is open. */
 bool mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error);
+/* Whether the ranks train on the same sequences: stages of a pipeline, or tensor slices. */
+bool mw_trainer_shares_sequences(const struct mw_plan *plan);
+/* Sums up what the slices of an operator have made, on all of them. */
+bool mw_trainer_is_sum(const struct mw_work *work);
+bool mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Whether a collective is of device memory only, not of numbers that hosts agree upon. */
 bool mw_trainer_collects_on_device(const struct mw_plan *plan, const struct mw_op *op);
