@@ -209,13 +209,7 @@ static bool
 can_run_slices(const struct cli_training *run, GError **error)
 {
     const struct mw_plan *plan = run->answer->plan;
-    int64_t slices = count_slices(plan);
 
-    if (slices != plan->world_ranks)
-        return mw_refuse(error,
-                         "{tp=%" G_GINT64_FORMAT
-                         "}: run slices tensors over all GPUs, and this plan has %u; give {tp=%u}",
-                         slices, plan->world_ranks, plan->world_ranks);
     if (plan->shape.sequence_parallel)
         return mw_refuse(error, "{sequence-parallel=on}: run has all tokens in each tensor slice; "
                                 "give {sequence-parallel=off}");
@@ -239,12 +233,13 @@ take_slice(struct cli_training *run, GError **error)
         return false;
     for (uint32_t v = 0; v < variants->plan_count; v++) {
         struct mw_decoder *decoder = &variants->plans[v]->shape.decoder, slice;
-        const char *why = mw_decoder_slice(decoder, slices, mw_ranks_index(run->ranks), &slice);
+        const char *why =
+            mw_decoder_slice(decoder, slices, mw_ranks_index(run->ranks) % slices, &slice);
         if (why)
             return mw_refuse(error, "{tp=%" G_GINT64_FORMAT "}: %s; give {tp=1}", slices, why);
         *decoder = slice;
     }
-    run->is_stage = true;
+    run->slices = slices;
     return true;
 }
 

@@ -240,8 +240,9 @@ open_data(struct cli_training *run, GError **error)
     const struct mw_step_shape *s = &run->answer->plan->shape;
 
     run->sequences = s->sequences;
-    run->place = (struct mw_batch_place){.rank = run->is_stage ? 0 : mw_ranks_index(run->ranks),
-                                         .ranks = run->is_stage ? 1 : mw_ranks_count(run->ranks),
+    int alike = run->is_stage ? mw_ranks_count(run->ranks) : (int)MAX(1, run->slices);
+    run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks) / alike,
+                                         .ranks = mw_ranks_count(run->ranks) / alike,
                                          .sequences = run->sequences};
     if (!open_tokens(run, s->seq, error))
         return false;

@@ -10,6 +10,9 @@
 
 /* Streams of collectives in plans: 0 for data-parallel ones, 2 for those of a delayed update. */
 #define SLICING_STREAM 1
+/* With tensor slices: where data-parallel ranks meet, for streams 0 and 2.  All others are of all
+ * ranks. */
+#define DATA_STREAM 7
 
 static struct mw_ranks_part
 whole_part(const struct mw_tensor *tensor, uint32_t tile)
@@ -127,7 +130,8 @@ mw_trainer_all_gather_parameters(struct mw_trainer *trainer, GError **error)
         bool gathers = tensor->trainable && tensor->params_whole && !tensor->state_whole;
         for (uint32_t tile = 0; gathers && tile < tensor->tiles; tile++) {
             struct mw_ranks_part part = whole_part(tensor, tile);
-            if (!all_gather_in_place(trainer, tensor, tile, &part, 0, error))
+            if (!all_gather_in_place(trainer, tensor, tile, &part,
+                                     mw_trainer_data_stream(trainer, 0), error))
                 return false;
         }
     }
@@ -238,12 +242,6 @@ refuse(GError **error, const char *what)
 }
 
 bool
-mw_trainer_shares_sequences(const struct mw_plan *plan)
-{
-    return mw_trainer_is_stage(plan) || mw_decoder_is_slice(&plan->shape.decoder);
-}
-
-bool
 mw_trainer_is_sum(const struct mw_work *work)
 {
     return work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_ACTIVATIONS;
@@ -309,6 +307,32 @@ mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error)
     return trainer->peers != NULL;
 }
 
+static uint32_t
+count_slices(const struct mw_plan *plan)
+{
+    return (uint32_t)MAX(1, plan->shape.decoder.slice.count);
+}
+
+/* Ranks count slices first: those of a model are neighbours. */
+static void
+group_slices(struct mw_trainer *trainer)
+{
+    int slices = (int)count_slices(trainer->plan), slice = (int)trainer->world_rank % slices;
+    struct mw_ranks *ranks = trainer->options.ranks;
+
+    mw_ranks_group(ranks, SLICING_STREAM, (int)trainer->rank * slices, 1, slices);
+    for (int i = 0; i < 2; i++)
+        mw_ranks_group(ranks, DATA_STREAM + i, slice, slices, (int)trainer->ranks);
+}
+
+int
+mw_trainer_data_stream(const struct mw_trainer *trainer, int stream)
+{
+    bool slices = mw_decoder_is_slice(&trainer->plan->shape.decoder);
+
+    return slices ? DATA_STREAM + stream / 2 : stream;
+}
+
 bool
 mw_trainer_join(struct mw_trainer *trainer, GError **error)
 {
@@ -317,8 +341,9 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
 
     trainer->world_ranks = ranks ? mw_ranks_count(ranks) : 1;
     trainer->world_rank = ranks ? mw_ranks_index(ranks) : 0;
-    trainer->ranks = mw_trainer_shares_sequences(plan) ? 1 : trainer->world_ranks;
-    trainer->rank = mw_trainer_shares_sequences(plan) ? 0 : trainer->world_rank;
+    uint32_t alike = mw_trainer_is_stage(plan) ? trainer->world_ranks : count_slices(plan);
+    trainer->ranks = trainer->world_ranks / alike;
+    trainer->rank = trainer->world_rank / alike;
     if (plan->world_ranks != trainer->world_ranks) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan is for %u GPU%s, and %u rank%s started; mpirun -n %u starts as many",
@@ -337,5 +362,7 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
     for (uint32_t v = 0; v < trainer->options.variants->plan_count; v++)
         if (!check_ops(trainer->options.variants->plans[v], trainer->options.backend, error))
             return false;
+    if (mw_decoder_is_slice(&plan->shape.decoder))
+        group_slices(trainer);
     return true;
 }

@@ -38,8 +38,11 @@ mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     const struct mw_work *work = work_of(trainer, op);
 
-    if (!is_hop(work))
-        return trainer->plan->lanes[op->lane].index;
+    if (!is_hop(work)) {
+        int stream = trainer->plan->lanes[op->lane].index;
+        bool of_all = work->kind == MW_OP_AGREE || mw_trainer_is_sum(work);
+        return of_all ? stream : mw_trainer_data_stream(trainer, stream);
+    }
     uint32_t boundary = MIN(trainer->world_rank, peer_of(trainer, work));
     return (work->hop > 0 ? FORWARD_STREAM : BACKWARD_STREAM) + boundary % 2;
 }

@@ -62,9 +62,9 @@ struct mw_trainer_commit {
     int (*fields)(void *data, struct mw_commit_field *fields);
 };
 
-/* Lanes of collectives that ranks must have: those of plans, three for turns, and one to end a run
- * together. */
-#define MW_TRAINER_COLLECTIVE_LANES 8
+/* Lanes of collectives that ranks must have: those of plans, three for turns, two for data-parallel
+ * ranks that have tensor slices, one that only stages have, and one to end a run together. */
+#define MW_TRAINER_COLLECTIVE_LANES 10
 
 #define MW_TRAINER_WISHES 7
 

@@ -212,7 +212,8 @@ leave_to_first_slice(const struct mw_trainer *trainer, const struct squares *sum
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, sums->tile};
     struct counted counted = {trainer, sums, partial};
 
-    mw_weights_walk(&trainer->plan->shape.decoder, &part, sums->first_block * MW_NORM_BLOCK,
+    int64_t first = mw_trainer_state_of(trainer, sums->tensor, (uint32_t)sums->tile).first;
+    mw_weights_walk(&trainer->plan->shape.decoder, &part, first + sums->first_block * MW_NORM_BLOCK,
                     sums->elements, count_no_more, &counted);
 }
 
