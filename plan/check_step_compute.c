@@ -477,9 +477,12 @@ check_sum(struct row *row, const struct walk *walk, uint32_t index)
     if (walk->partial == MW_NONE)
         return true;
     enum mw_op_kind kind = sum_kind(check, walk->partial);
+    uint32_t sent = mw_step_slot(check, walk->partial, MW_ROLE_SENT);
     if (is_between(row, walk->last_sum, walk->partial, walk->partial, index) &&
         mw_step_work(check, walk->last_sum)->kind == kind)
-        return true;
+        return mw_step_slot(check, walk->last_sum, MW_ROLE_SENT) == sent ||
+               mw_plan_refuse(&check->base, "%s: what it sums up is not what is sent",
+                              mw_step_label(check, walk->last_sum).text);
     return mw_plan_refuse(&check->base, "%s: no %s sums up its slices before the next op",
                           mw_step_label(check, walk->partial).text, mw_op_kind_name((int)kind));
 }

@@ -101,6 +101,7 @@ is_written(const struct mw_step_check *check, uint32_t index, int role)
     case MW_ROLE_SUM:
     case MW_ROLE_OUTPUT:
     case MW_ROLE_WIDENED:
+    case MW_ROLE_SENT:
         return true;
     case MW_ROLE_GRADIENT:
         return work->kind == MW_OP_COMPUTE || work->kind == MW_OP_ALL_REDUCE;
@@ -868,7 +869,8 @@ mw_step_check_flow(struct mw_step_check *check)
         if (!check_uses(check, check->ops[i]) || !check_op(check, check->ops[i]))
             return false;
         note_uses(check, check->ops[i]);
-        if (mw_step_slot(check, check->ops[i], MW_ROLE_SENT) != MW_NONE)
+        if (mw_step_work(check, check->ops[i])->kind == MW_OP_COMPUTE &&
+            mw_step_slot(check, check->ops[i], MW_ROLE_SENT) != MW_NONE)
             check->left_by[check->plan->ops[check->ops[i]].micro_batch] = check->ops[i];
     }
     return check_gradients(check) && check_hops(check) && mw_step_check_chunks(check);

@@ -159,18 +159,12 @@ starts_from_seed(const struct cli_training *run, const char *what, const char *p
     return true;
 }
 
-/* Whether the plan's stages can be run: one rank per stage, and only activations and gradients
- * between them. */
+/* Whether the plan's stages can be run: with only activations and gradients between them. */
 static bool
 can_run_programs(const struct cli_training *run, GError **error)
 {
     const struct mw_plan *plan = run->answer->plan;
 
-    if (plan->program_count != plan->world_ranks)
-        return mw_refuse(error,
-                         "pipeline: run uses one GPU per stage, and this plan has %u stages on "
-                         "%u GPUs; give as many stages as GPUs",
-                         plan->program_count, plan->world_ranks);
     for (size_t s = 0; s < run->answer->result->stage_count; s++)
         if (run->answer->result->stages[s].stretches > 1)
             return mw_refuse(error, "pipeline: run gives a stage one stretch of layers; give "
@@ -243,15 +237,13 @@ take_slice(struct cli_training *run, GError **error)
     return true;
 }
 
-bool
-cli_run_take_program(struct cli_training *run, GError **error)
+static bool
+take_stage(struct cli_training *run, GError **error)
 {
     struct mw_answer *answer = run->answer;
     uint32_t rank = (uint32_t)mw_ranks_index(run->ranks);
     char why[256];
 
-    if (answer->plan->program_count == 1)
-        return count_slices(answer->plan) == 1 || take_slice(run, error);
     if (answer->variants->plan_count > 1)
         return mw_refuse(error, "pipeline: run takes stages whose steps are all alike, and this "
                                 "plan has several variants of a step");
@@ -261,12 +253,20 @@ cli_run_take_program(struct cli_training *run, GError **error)
     if (!own)
         return mw_refuse(error, "pipeline: %s", why);
     narrow_timeline(answer, mw_plan_program_of(answer->plan, rank));
+    run->stages = answer->plan->program_count;
     mw_variants_free(answer->variants);
     answer->variants = mw_variants_new(own);
     answer->plan = own;
     answer->result->plan = own;
-    run->is_stage = true;
     return true;
+}
+
+bool
+cli_run_take_program(struct cli_training *run, GError **error)
+{
+    run->stages = run->slices = 1;
+    return (run->answer->plan->program_count == 1 || take_stage(run, error)) &&
+           (count_slices(run->answer->plan) == 1 || take_slice(run, error));
 }
 
 double

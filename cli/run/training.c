@@ -240,9 +240,10 @@ open_data(struct cli_training *run, GError **error)
     const struct mw_step_shape *s = &run->answer->plan->shape;
 
     run->sequences = s->sequences;
-    int alike = run->is_stage ? mw_ranks_count(run->ranks) : (int)MAX(1, run->slices);
-    run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks) / alike,
-                                         .ranks = mw_ranks_count(run->ranks) / alike,
+    /* Ranks count slices first and stages last. */
+    int slices = (int)run->slices, ranks = mw_ranks_count(run->ranks) / slices / (int)run->stages;
+    run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks) / slices % ranks,
+                                         .ranks = ranks,
                                          .sequences = run->sequences};
     if (!open_tokens(run, s->seq, error))
         return false;

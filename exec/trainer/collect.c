@@ -10,9 +10,8 @@
 
 /* Streams of collectives in plans: 0 for data-parallel ones, 2 for those of a delayed update. */
 #define SLICING_STREAM 1
-/* With tensor slices: where data-parallel ranks meet, for streams 0 and 2.  All others are of all
- * ranks. */
-#define DATA_STREAM 7
+/* Where data-parallel ranks meet that are not all ranks, for streams 0 and 2. */
+#define DATA_STREAM 10
 
 static struct mw_ranks_part
 whole_part(const struct mw_tensor *tensor, uint32_t tile)
@@ -313,24 +312,48 @@ count_slices(const struct mw_plan *plan)
     return (uint32_t)MAX(1, plan->shape.decoder.slice.count);
 }
 
-/* Ranks count slices first: those of a model are neighbours. */
-static void
-group_slices(struct mw_trainer *trainer)
+/* Of a plan's ranks, along an axis of all of them. */
+static uint32_t
+count_stages(const struct mw_plan *plan)
 {
-    int slices = (int)count_slices(trainer->plan), slice = (int)trainer->world_rank % slices;
+    uint32_t stages = 1;
+
+    for (uint32_t c = 0; c < plan->comm_count; c++)
+        stages = MAX(stages, plan->comms[c].spans[MW_AXIS_PP].count);
+    return stages;
+}
+
+/* Ranks count slices first and stages last: those that have the same slice of the same stage, and
+ * train on other sequences, are `slices` apart. */
+static void
+find_data_rank(struct mw_trainer *trainer)
+{
+    uint32_t slices = count_slices(trainer->plan);
+
+    trainer->ranks = trainer->world_ranks / (slices * count_stages(trainer->plan));
+    trainer->rank = trainer->world_rank / slices % trainer->ranks;
+}
+
+/* Lanes of collectives of fewer than all ranks. */
+static void
+group_ranks(struct mw_trainer *trainer)
+{
+    int slices = (int)count_slices(trainer->plan), world_rank = (int)trainer->world_rank;
+    int first = world_rank - (int)trainer->rank * slices, count = (int)trainer->ranks;
     struct mw_ranks *ranks = trainer->options.ranks;
 
-    mw_ranks_group(ranks, SLICING_STREAM, (int)trainer->rank * slices, 1, slices);
+    if (slices > 1)
+        mw_ranks_group(ranks, SLICING_STREAM, world_rank - world_rank % slices, 1, slices);
+    for (int i = 0; i < MW_TRAINER_TURN_STREAMS; i++)
+        mw_ranks_group(ranks, MW_TRAINER_TURN_STREAM + i, first, slices, count);
     for (int i = 0; i < 2; i++)
-        mw_ranks_group(ranks, DATA_STREAM + i, slice, slices, (int)trainer->ranks);
+        mw_ranks_group(ranks, DATA_STREAM + i, first, slices, count);
 }
 
 int
 mw_trainer_data_stream(const struct mw_trainer *trainer, int stream)
 {
-    bool slices = mw_decoder_is_slice(&trainer->plan->shape.decoder);
-
-    return slices ? DATA_STREAM + stream / 2 : stream;
+    return trainer->ranks < trainer->world_ranks ? DATA_STREAM + stream / 2 : stream;
 }
 
 bool
@@ -341,9 +364,7 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
 
     trainer->world_ranks = ranks ? mw_ranks_count(ranks) : 1;
     trainer->world_rank = ranks ? mw_ranks_index(ranks) : 0;
-    uint32_t alike = mw_trainer_is_stage(plan) ? trainer->world_ranks : count_slices(plan);
-    trainer->ranks = trainer->world_ranks / alike;
-    trainer->rank = trainer->world_rank / alike;
+    find_data_rank(trainer);
     if (plan->world_ranks != trainer->world_ranks) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan is for %u GPU%s, and %u rank%s started; mpirun -n %u starts as many",
@@ -362,7 +383,7 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
     for (uint32_t v = 0; v < trainer->options.variants->plan_count; v++)
         if (!check_ops(trainer->options.variants->plans[v], trainer->options.backend, error))
             return false;
-    if (mw_decoder_is_slice(&plan->shape.decoder))
-        group_slices(trainer);
+    if (trainer->ranks < trainer->world_ranks)
+        group_ranks(trainer);
     return true;
 }

@@ -252,7 +252,8 @@ mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError
     if (!sums)
         return gather_loss(trainer, stream, &compute, error);
     return trainer->collectives->all_reduce(trainer->peers, stream, sums, trainer->kernels->dtype,
-                                            elements, error);
+                                            elements, error) &&
+           mw_trainer_give_sent(trainer, op, &compute, error);
 }
 
 bool

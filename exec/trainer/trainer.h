@@ -62,9 +62,9 @@ struct mw_trainer_commit {
     int (*fields)(void *data, struct mw_commit_field *fields);
 };
 
-/* Lanes of collectives that ranks must have: those of plans, three for turns, two for data-parallel
- * ranks that have tensor slices, one that only stages have, and one to end a run together. */
-#define MW_TRAINER_COLLECTIVE_LANES 10
+/* Lanes of collectives that ranks must have: those of plans, three for turns, four between stages,
+ * two for data-parallel ranks that are not all, and one to end a run together. */
+#define MW_TRAINER_COLLECTIVE_LANES 13
 
 #define MW_TRAINER_WISHES 7
 

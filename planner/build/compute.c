@@ -30,8 +30,10 @@ slicing_op(struct builder *b, const struct visit *v, enum mw_op_kind kind,
                        (struct identity){v->phase, v->layer, v->micro_batch, v->tile, v->chunk});
 }
 
+/* What goes on to the next stage is the sum. */
 static void
-sum_slices(struct builder *b, const struct visit *v, enum mw_operator operator_, uint32_t slot)
+sum_slices(struct builder *b, const struct visit *v, enum mw_operator operator_, uint32_t slot,
+           bool last)
 {
     bool scatters = v->phase == MW_PHASE_BACKWARD && mw_sizing_tensor_overlap(b->sizing) &&
                     b->sizing->shape.sequence_parallel;
@@ -39,6 +41,8 @@ sum_slices(struct builder *b, const struct visit *v, enum mw_operator operator_,
     b->compute_wait =
         slicing_op(b, v, scatters ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE, operator_);
     mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+    if (last && b->stage_output != MW_NONE)
+        mw_build_use(b, b->stage_output, MW_USE_MODIFY, MW_ROLE_SENT);
 }
 
 /* Activations take turns in the slots of the working memory. */
@@ -285,7 +289,7 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
     if (!splits)
         use_gradient(b, it, gradients);
     if (sums)
-        sum_slices(b, v, info->operator_, own_activations(b, v));
+        sum_slices(b, v, info->operator_, own_activations(b, v), it->last);
     if (splits) {
         compute_weights(b, v, it, id, input);
         use_gradient(b, it, gradients);
