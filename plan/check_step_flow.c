@@ -262,9 +262,11 @@ is_copied(const struct mw_step_check *check, const struct mw_tensor *tensor)
 {
     uint32_t ends = 1u << MW_OPERATOR_EMBEDDING | 1u << MW_OPERATOR_LOGITS;
 
+    const struct mw_decoder *decoder = &check->plan->shape.decoder;
+
     return check->pp > 1 && check->plan->shape.has_decoder &&
-           check->plan->shape.decoder.tied_embedding && tensor->trainable && tensor->layer < 0 &&
-           tensor->operators & ends;
+           (decoder->tied_embedding || decoder->copies_embedding) && tensor->trainable &&
+           tensor->layer < 0 && tensor->operators & ends;
 }
 
 /* How often a part's gradient does this in a step; the last micro-batch's does it, of fewer. */
@@ -398,7 +400,8 @@ sums_copies(struct mw_step_check *check, uint32_t index, uint32_t t)
 {
     const struct mw_tensor *tensor = &check->plan->tensors[t];
     const struct mw_step_shape *shape = &check->plan->shape;
-    int64_t rows = (shape->decoder.vocab + check->tp - 1) / check->tp;
+    int64_t slices = mw_decoder_is_slice(&shape->decoder) ? 1 : check->tp;
+    int64_t rows = (shape->decoder.vocab + slices - 1) / slices;
     bool good = tensor->gradients_whole && is_copied(check, tensor) &&
                 mw_step_slot(check, index, MW_ROLE_GRADIENT) == tensor->gradient_slot &&
                 mw_step_work(check, index)->bytes ==

@@ -53,6 +53,8 @@ struct mw_decoder {
     double lora_alpha;     /* their results are multiplied by alpha / rank */
     uint32_t lora_adapted; /* operators that have them: bits 1 << enum mw_operator */
     struct mw_slice slice;
+    bool copies_embedding; /* of a stage of a pipeline whose model is tied: the logits have a matrix
+                            * of their own, which is as the embedding's in the first stage */
 };
 
 static inline bool

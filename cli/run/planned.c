@@ -163,16 +163,10 @@ starts_from_seed(const struct cli_training *run, const char *what, const char *p
 static bool
 can_run_programs(const struct cli_training *run, GError **error)
 {
-    const struct mw_plan *plan = run->answer->plan;
-
     for (size_t s = 0; s < run->answer->result->stage_count; s++)
         if (run->answer->result->stages[s].stretches > 1)
             return mw_refuse(error, "pipeline: run gives a stage one stretch of layers; give "
                                     "{schedule=1f1b} or {schedule=gpipe}");
-    if (plan->shape.decoder.tied_embedding)
-        return mw_refuse(error, "pipeline: run does not sum up the copies of an embedding that is "
-                                "tied to the output, which the first and the last stage have; "
-                                "give {pp=1}, or a model that does not tie them");
     return starts_from_seed(run, "pipeline", "stages", error);
 }
 
@@ -254,6 +248,8 @@ take_stage(struct cli_training *run, GError **error)
         return mw_refuse(error, "pipeline: %s", why);
     narrow_timeline(answer, mw_plan_program_of(answer->plan, rank));
     run->stages = answer->plan->program_count;
+    own->shape.decoder.copies_embedding = own->shape.decoder.tied_embedding;
+    own->shape.decoder.tied_embedding = false;
     mw_variants_free(answer->variants);
     answer->variants = mw_variants_new(own);
     answer->plan = own;

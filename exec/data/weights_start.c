@@ -52,16 +52,19 @@ struct numbering {
 static struct numbering
 numbering_of(const struct start *start, const struct mw_weight *weight)
 {
+    bool copy = start->decoder->copies_embedding && weight->role == MW_WEIGHT_LOGITS;
+    enum mw_operator operator_ = copy ? MW_OPERATOR_EMBEDDING : weight->operator_;
+    enum mw_weight_role role = copy ? MW_WEIGHT_TOKENS : weight->role;
     struct mw_weight all[MW_WEIGHTS_MAX], *whole = all;
     int64_t index = start->decoder->slice.index;
     struct numbering it = {
-        .first = mw_weights_operator_begin(&start->whole, weight->operator_, start->layer),
+        .first = mw_weights_operator_begin(&start->whole, operator_, start->layer),
         .row_elements = MAX(1, weight->row_elements),
         .elements = weight->elements,
     };
 
-    mw_weights_list_apart(&start->whole, weight->operator_, start->layer, all);
-    for (; whole->role != weight->role || whole->lora != weight->lora; whole++)
+    mw_weights_list_apart(&start->whole, operator_, start->layer, all);
+    for (; whole->role != role || whole->lora != weight->lora; whole++)
         it.first += whole->elements;
     it.row_stride = MAX(1, whole->row_elements);
     if (!mw_decoder_is_slice(start->decoder))

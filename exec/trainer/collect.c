@@ -6,12 +6,15 @@
  */
 #include "base/error.h"
 #include "base/spell.h"
+#include "exec/data/weights.h"
 #include "exec/trainer/internal.h"
 
 /* Streams of collectives in plans: 0 for data-parallel ones, 2 for those of a delayed update. */
 #define SLICING_STREAM 1
 /* Where data-parallel ranks meet that are not all ranks, for streams 0 and 2. */
 #define DATA_STREAM 10
+/* Where the first and the last stage meet. */
+#define COPIES_STREAM 12
 
 static struct mw_ranks_part
 whole_part(const struct mw_tensor *tensor, uint32_t tile)
@@ -170,6 +173,82 @@ reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
                                                 whole, &part, dtype, error);
 }
 
+/* --- copies of a tied embedding -------------------------------------------------------------- */
+
+#define COPIES_BLOCK_BYTES (1 << 20)
+
+/* Elements of the word embedding, from `first` on, and where the gradient's parts have them. */
+struct copies {
+    struct mw_trainer *trainer;
+    uint32_t tensor, tile;
+    int64_t first, elements;
+    char *block;
+    bool back; /* from the block to the parts */
+};
+
+static bool
+move_copy(const struct mw_weights_piece *piece, void *data)
+{
+    const struct copies *it = data;
+    const struct mw_tensor *tensor = &it->trainer->plan->tensors[it->tensor];
+    int64_t bytes = mw_trainer_gradient_bytes(tensor);
+    int64_t begin = MAX(piece->first, it->first);
+    int64_t end = MIN(piece->first + piece->count, it->first + it->elements);
+
+    if ((piece->weight.role != MW_WEIGHT_TOKENS && piece->weight.role != MW_WEIGHT_LOGITS) ||
+        begin >= end)
+        return true;
+    char *in_part = part_at(it->trainer, tensor->gradient_slot, it->tile) +
+                    bytes * (piece->at + begin - piece->first);
+    char *in_block = it->block + bytes * (begin - it->first);
+    memcpy(it->back ? in_part : in_block, it->back ? in_block : in_part, bytes * (end - begin));
+    return true;
+}
+
+static void
+move_copies(struct copies *it, bool back)
+{
+    const struct mw_plan *plan = it->trainer->plan;
+    const struct mw_tensor *tensor = &plan->tensors[it->tensor];
+
+    it->back = back;
+    for (it->tile = 0; it->tile < tensor->tiles; it->tile++) {
+        struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, it->tile};
+        mw_weights_walk(&plan->shape.decoder, &part, 0, mw_tensor_part_elements(tensor, it->tile),
+                        move_copy, it);
+    }
+}
+
+/* The first and the last stage cut theirs into unlike parts: they meet in blocks of the whole. */
+static bool
+sum_copies(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
+    int64_t all = decoder->vocab * decoder->hidden;
+    int64_t most = COPIES_BLOCK_BYTES / mw_trainer_gradient_bytes(tensor);
+    g_autofree char *block = g_malloc(COPIES_BLOCK_BYTES);
+    struct copies copies = {
+        .trainer = trainer, .tensor = (uint32_t)(tensor - trainer->plan->tensors), .block = block};
+
+    for (; copies.first < all; copies.first += most) {
+        copies.elements = MIN(most, all - copies.first);
+        move_copies(&copies, false);
+        if (!mw_ranks_all_reduce(trainer->options.ranks, COPIES_STREAM, block,
+                                 (enum mw_dtype)tensor->gradient_dtype, copies.elements, 1, error))
+            return false;
+        move_copies(&copies, true);
+    }
+    return true;
+}
+
+static bool
+is_of_copies(const struct mw_trainer *trainer, const struct mw_work *work)
+{
+    return work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_GRADIENTS &&
+           trainer->plan->comms[work->comm].spans[MW_AXIS_PP].count > 1;
+}
+
 /* --- ops ------------------------------------------------------------------------------------- */
 
 bool
@@ -187,6 +266,8 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 
     if (mw_trainer_is_sum(work))
         return mw_trainer_sum_slices(trainer, op, error);
+    if (is_of_copies(trainer, work))
+        return sum_copies(trainer, op, error);
     if (work->object == MW_OBJECT_UPDATED)
         return all_gather_updated(trainer, op, error);
     if (work->kind == MW_OP_BROADCAST)
@@ -348,6 +429,10 @@ group_ranks(struct mw_trainer *trainer)
         mw_ranks_group(ranks, MW_TRAINER_TURN_STREAM + i, first, slices, count);
     for (int i = 0; i < 2; i++)
         mw_ranks_group(ranks, DATA_STREAM + i, first, slices, count);
+    int of_stage = slices * count, stages = (int)trainer->world_ranks / of_stage;
+    int stage = world_rank / of_stage;
+    if (stages > 1 && (stage == 0 || stage == stages - 1))
+        mw_ranks_group(ranks, COPIES_STREAM, world_rank % of_stage, (stages - 1) * of_stage, 2);
 }
 
 int

@@ -178,7 +178,15 @@ struct squares {
     bool device;
 };
 
-/* What all slices have, the first one counts. */
+/* What all slices have, the first one counts; and the first stage its tied embedding. */
+static bool
+counts_elsewhere(const struct mw_decoder *decoder, const struct mw_weight *weight)
+{
+    if (decoder->copies_embedding && weight->role == MW_WEIGHT_LOGITS)
+        return true;
+    return !mw_decoder_is_first_slice(decoder) && mw_weight_is_of_all_slices(decoder, weight);
+}
+
 struct counted {
     const struct mw_trainer *trainer;
     const struct squares *sums;
@@ -193,7 +201,7 @@ count_no_more(const struct mw_weights_piece *piece, void *data)
     const struct mw_tensor *tensor = &trainer->plan->tensors[it->sums->tensor];
     int64_t bytes = mw_trainer_gradient_bytes(tensor), end = piece->at + piece->count;
 
-    if (!mw_weight_is_of_all_slices(&trainer->plan->shape.decoder, &piece->weight))
+    if (!counts_elsewhere(&trainer->plan->shape.decoder, &piece->weight))
         return true;
     for (int64_t at = piece->at, next; at < end; at = next) {
         double squares;
@@ -206,7 +214,7 @@ count_no_more(const struct mw_weights_piece *piece, void *data)
 }
 
 static void
-leave_to_first_slice(const struct mw_trainer *trainer, const struct squares *sums, double *partial)
+leave_to_others(const struct mw_trainer *trainer, const struct squares *sums, double *partial)
 {
     const struct mw_tensor *tensor = &trainer->plan->tensors[sums->tensor];
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, sums->tile};
@@ -230,8 +238,9 @@ square_sums(struct mw_trainer *trainer, const struct squares *sums, GError **err
     else if (!storage->backend->square_sums(storage->device, partial, sums->gradient, fp32,
                                             sums->elements, error))
         return false;
-    if (!mw_decoder_is_first_slice(&trainer->plan->shape.decoder))
-        leave_to_first_slice(trainer, sums, partial);
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    if (decoder->copies_embedding || !mw_decoder_is_first_slice(decoder))
+        leave_to_others(trainer, sums, partial);
     mw_trainer_add_sides(trainer, sums->tensor, sums->tile,
                          mw_trainer_state_of(trainer, sums->tensor, (uint32_t)sums->tile).first +
                              sums->first_block * MW_NORM_BLOCK,
