@@ -494,9 +494,10 @@ check_gathered(struct row *row, const struct walk *walk, uint32_t before, uint32
                const struct expected *it)
 {
     struct mw_step_check *check = row->check;
-    bool scattered = check->plan->shape.has_decoder && check->tp > 1 &&
-                     it->operator_ != MW_OPERATOR_LOSS && it->phase == MW_PHASE_BACKWARD && check->plan->shape.sequence_parallel &&
-                     check->plan->shape.tensor_overlap;
+    const struct mw_step_shape *shape = &check->plan->shape;
+    bool scattered = shape->has_decoder && check->tp > 1 && shape->sequence_parallel &&
+                     shape->tensor_overlap && it->phase == MW_PHASE_BACKWARD &&
+                     it->operator_ != MW_OPERATOR_LOSS;
     bool gradient = scattered && mw_operator_row(it->operator_)->sums_forward;
 
     if (!(scattered && it->of_weights) && !gradient)
@@ -514,7 +515,8 @@ is_summed(const struct row *row, uint32_t index, bool another_part)
     const struct mw_op *op = &row->check->plan->ops[index];
     const struct mw_operator_row *it = mw_operator_row(mw_step_work(row->check, index)->operator_);
 
-    return row->check->plan->shape.has_decoder && row->check->tp > 1 && !another_part && (op->phase == MW_PHASE_BACKWARD ? it->sums_backward : it->sums_forward);
+    return row->check->plan->shape.has_decoder && row->check->tp > 1 && !another_part &&
+           (op->phase == MW_PHASE_BACKWARD ? it->sums_backward : it->sums_forward);
 }
 
 static bool

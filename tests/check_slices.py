@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Tensor slices: as many ranks train with parts of the heads, the MLP and the vocabulary; prints TAP.
+"""Tensor slices: each rank trains a part of the heads, the MLP and the vocabulary; prints TAP.
 
 The losses and norms in fp32 are those of one rank, to the last digit that is printed, whatever is
 sharded, offloaded or recomputed, and with data-parallel ranks and pipeline stages beside them; what

@@ -224,7 +224,7 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
     return compute;
 }
 
-/* Every slice gives what it has seen of a chunk's tokens to all, which then join it in one order. */
+/* Every slice gives to all what it has seen of a chunk's tokens; all join that in one order. */
 static bool
 gather_loss(struct mw_trainer *trainer, int stream, const struct mw_compute *compute,
             GError **error)

@@ -282,7 +282,7 @@ bool mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error);
 /* Streams of owners' turns, after those of plans. */
 #define MW_TRAINER_TURN_STREAM 3
 #define MW_TRAINER_TURN_STREAMS 3
-/* Where the ranks that have the same slice of the same stage, and train on other sequences, meet. */
+/* Where ranks meet that have the same slice of the same stage and train on other sequences. */
 int mw_trainer_data_stream(const struct mw_trainer *trainer, int stream);
 /* Sums up what the slices of an operator have made, on all of them. */
 bool mw_trainer_is_sum(const struct mw_work *work);

@@ -407,9 +407,9 @@ mw_sizing_trains_head(const struct mw_sizing *sizing)
 }
 
 /* Whether an all-reduce of Megatron's slicing (ZeRO Sec. 2.1) follows: after the attention's
- * projection and after the MLP in forward and recompute; in backward, of the gradients of the inputs
- * of QKV and of the MLP.  As slices have parts of the vocabulary: after the embedding, within the
- * loss, and of the gradient of the input of the logits. */
+ * projection and after the MLP in forward and recompute; in backward, of the gradients of the
+ * inputs of QKV and of the MLP.  As slices have parts of the vocabulary: after the embedding,
+ * within the loss, and of the gradient of the input of the logits. */
 bool mw_sizing_all_reduces(enum mw_operator operator_, bool backward);
 /* Its bytes, of a chunk of the tokens where the operator runs in chunks. */
 int64_t mw_sizing_sum_bytes(const struct mw_sizing *sizing, enum mw_operator operator_);
