@@ -462,6 +462,7 @@ is_between(const struct row *row, uint32_t collective, uint32_t of, uint32_t aft
         return false;
     const struct mw_op *it = &check->plan->ops[collective], *op = &check->plan->ops[of];
     return it->phase == op->phase && it->layer == op->layer && it->micro_batch == op->micro_batch &&
+           it->shard == op->shard &&
            mw_step_work(check, collective)->operator_ == mw_step_work(check, of)->operator_ &&
            (after == MW_NONE || mw_plan_clock_done_before(clock, after, collective)) &&
            (before == MW_NONE || mw_plan_clock_done_before(clock, collective, before));
@@ -476,9 +477,12 @@ check_sum(struct row *row, const struct walk *walk, uint32_t index)
     if (walk->partial == MW_NONE)
         return true;
     enum mw_op_kind kind = sum_kind(check, walk->partial);
+    uint32_t sent = mw_step_slot(check, walk->partial, MW_ROLE_SENT);
     if (is_between(row, walk->last_sum, walk->partial, walk->partial, index) &&
         mw_step_work(check, walk->last_sum)->kind == kind)
-        return true;
+        return mw_step_slot(check, walk->last_sum, MW_ROLE_SENT) == sent ||
+               mw_plan_refuse(&check->base, "%s: what it sums up is not what is sent",
+                              mw_step_label(check, walk->last_sum).text);
     return mw_plan_refuse(&check->base, "%s: no %s sums up its slices before the next op",
                           mw_step_label(check, walk->partial).text, mw_op_kind_name((int)kind));
 }
@@ -490,9 +494,10 @@ check_gathered(struct row *row, const struct walk *walk, uint32_t before, uint32
                const struct expected *it)
 {
     struct mw_step_check *check = row->check;
-    bool scattered = check->plan->shape.has_decoder && check->tp > 1 && it->layer >= 0 &&
-                     it->phase == MW_PHASE_BACKWARD && check->plan->shape.sequence_parallel &&
-                     check->plan->shape.tensor_overlap;
+    const struct mw_step_shape *shape = &check->plan->shape;
+    bool scattered = shape->has_decoder && check->tp > 1 && shape->sequence_parallel &&
+                     shape->tensor_overlap && it->phase == MW_PHASE_BACKWARD &&
+                     it->operator_ != MW_OPERATOR_LOSS;
     bool gradient = scattered && mw_operator_row(it->operator_)->sums_forward;
 
     if (!(scattered && it->of_weights) && !gradient)
@@ -510,8 +515,8 @@ is_summed(const struct row *row, uint32_t index, bool another_part)
     const struct mw_op *op = &row->check->plan->ops[index];
     const struct mw_operator_row *it = mw_operator_row(mw_step_work(row->check, index)->operator_);
 
-    return row->check->plan->shape.has_decoder && row->check->tp > 1 && op->layer >= 0 &&
-           !another_part && (op->phase == MW_PHASE_BACKWARD ? it->sums_backward : it->sums_forward);
+    return row->check->plan->shape.has_decoder && row->check->tp > 1 && !another_part &&
+           (op->phase == MW_PHASE_BACKWARD ? it->sums_backward : it->sums_forward);
 }
 
 static bool

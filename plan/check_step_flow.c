@@ -101,6 +101,7 @@ is_written(const struct mw_step_check *check, uint32_t index, int role)
     case MW_ROLE_SUM:
     case MW_ROLE_OUTPUT:
     case MW_ROLE_WIDENED:
+    case MW_ROLE_SENT:
         return true;
     case MW_ROLE_GRADIENT:
         return work->kind == MW_OP_COMPUTE || work->kind == MW_OP_ALL_REDUCE;
@@ -261,9 +262,11 @@ is_copied(const struct mw_step_check *check, const struct mw_tensor *tensor)
 {
     uint32_t ends = 1u << MW_OPERATOR_EMBEDDING | 1u << MW_OPERATOR_LOGITS;
 
+    const struct mw_decoder *decoder = &check->plan->shape.decoder;
+
     return check->pp > 1 && check->plan->shape.has_decoder &&
-           check->plan->shape.decoder.tied_embedding && tensor->trainable && tensor->layer < 0 &&
-           tensor->operators & ends;
+           (decoder->tied_embedding || decoder->copies_embedding) && tensor->trainable &&
+           tensor->layer < 0 && tensor->operators & ends;
 }
 
 /* Whether replicas sum up sums of micro-batches, or what comes of the only one, and not each on its
@@ -410,7 +413,8 @@ sums_copies(struct mw_step_check *check, uint32_t index, uint32_t t)
 {
     const struct mw_tensor *tensor = &check->plan->tensors[t];
     const struct mw_step_shape *shape = &check->plan->shape;
-    int64_t rows = (shape->decoder.vocab + check->tp - 1) / check->tp;
+    int64_t slices = mw_decoder_is_slice(&shape->decoder) ? 1 : check->tp;
+    int64_t rows = (shape->decoder.vocab + slices - 1) / slices;
     bool good = tensor->gradients_whole && is_copied(check, tensor) &&
                 mw_step_slot(check, index, MW_ROLE_GRADIENT) == tensor->gradient_slot &&
                 mw_step_work(check, index)->bytes ==
@@ -919,7 +923,8 @@ mw_step_check_flow(struct mw_step_check *check)
         if (!check_uses(check, check->ops[i]) || !check_op(check, check->ops[i]))
             return false;
         note_uses(check, check->ops[i]);
-        if (mw_step_slot(check, check->ops[i], MW_ROLE_SENT) != MW_NONE)
+        if (mw_step_work(check, check->ops[i])->kind == MW_OP_COMPUTE &&
+            mw_step_slot(check, check->ops[i], MW_ROLE_SENT) != MW_NONE)
             check->left_by[check->plan->ops[check->ops[i]].micro_batch] = check->ops[i];
     }
     return check_gradients(check) && check_hops(check) && mw_step_check_chunks(check);

@@ -25,6 +25,13 @@ struct mw_rope_scaling {
         .original_positions = 8192                                                                 \
     }
 
+/* Which of several tensor slices a decoder is (Megatron-LM, arXiv 1909.08053, Sec. 3): count 0 or 1
+ * is the whole.  Heads, the MLP's width and rows of the vocabulary are then those of the slice. */
+struct mw_slice {
+    int64_t count, index;
+    int64_t vocab; /* of the whole: the last slice may have fewer, and the rest of its rows is 0 */
+};
+
 struct mw_decoder {
     const struct mw_family *family; /* a family that can run; a plan's text has its name */
     enum mw_decoder_kind kind;
@@ -45,7 +52,33 @@ struct mw_decoder {
     int64_t lora_rank;     /* 0: none */
     double lora_alpha;     /* their results are multiplied by alpha / rank */
     uint32_t lora_adapted; /* operators that have them: bits 1 << enum mw_operator */
+    struct mw_slice slice;
+    bool copies_embedding; /* of a stage of a pipeline whose model is tied: the logits have a matrix
+                            * of their own, which is as the embedding's in the first stage */
 };
+
+static inline bool
+mw_decoder_is_slice(const struct mw_decoder *decoder)
+{
+    return decoder->slice.count > 1;
+}
+
+/* The slice that adds what is added once: residuals and the biases of sums. */
+static inline bool
+mw_decoder_is_first_slice(const struct mw_decoder *decoder)
+{
+    return !decoder->slice.index;
+}
+
+/* One of `count` slices of a whole; what cannot be sliced so is not for the caller to slice: NULL,
+ * or why, in words of a model's configuration. */
+const char *mw_decoder_slice(const struct mw_decoder *whole, int64_t count, int64_t index,
+                             struct mw_decoder *out);
+struct mw_decoder mw_decoder_whole(const struct mw_decoder *slice);
+
+/* Rows of the vocabulary that a slice has, and the number of the first one. */
+int64_t mw_decoder_first_token(const struct mw_decoder *decoder);
+int64_t mw_decoder_tokens(const struct mw_decoder *decoder);
 
 /* Limits of these numbers. */
 #define MW_DECODER_EPSILON_MAX 1.0

@@ -196,6 +196,10 @@ struct mw_operator_pass {
 
 #define MW_OPERATOR_OUTPUTS_MAX 3
 
+/* Of a token, where slices have parts of the vocabulary: the largest logit, the sum of exponentials
+ * and the target's logit, in fp32 (Megatron-LM, core/tensor_parallel/cross_entropy.py). */
+#define MW_LOSS_SUM_BYTES 12
+
 struct mw_operator_row {
     const char *name;
     enum mw_operator_place place;
@@ -206,7 +210,9 @@ struct mw_operator_row {
     bool attends;            /* relates every token to those before it: products and rate of
                            * attention */
     bool streams;            /* its bytes move at the memory's rate, not at that of small passes */
-    bool sums_forward, sums_backward;               /* with tensor slicing, an all-reduce follows */
+    /* With tensor slicing, an all-reduce follows: of hidden states, or of what the loss needs of
+     * each token (MW_LOSS_SUM_BYTES). */
+    bool sums_forward, sums_backward;
     const struct mw_operator_parameter *parameters; /* NULL if there are none */
     const struct mw_operator_pass *passes;
     enum mw_width output[MW_OPERATOR_OUTPUTS_MAX]; /* widths side by side */

@@ -7,7 +7,7 @@
 #define CHUNK (BIT(PARAMETER) | BIT(GRADIENT) | BIT(STATE))
 #define DURABLE (BIT(RECORD) | BIT(SAVE))
 #define ADDED (BIT(GRADIENT) | BIT(SUM))
-#define SUMMED (BIT(GRADIENT) | BIT(OUTPUT))
+#define SUMMED (BIT(GRADIENT) | BIT(OUTPUT) | BIT(SENT))
 #define GATHERED (CHUNK | BIT(CHECKPOINT) | BIT(OUTPUT))
 #define OPERATOR                                                                                   \
     (BIT(PARAMETER) | BIT(GRADIENT) | BIT(INPUT) | BIT(OUTPUT) | BIT(CHECKPOINT) | BIT(LOGITS) |   \

@@ -660,9 +660,6 @@ mw_settings_check(const struct mw_request *request, const struct mw_settings *as
 bool
 mw_settings_run(const struct mw_settings *s, GError **error)
 {
-    if (s->tp > 1)
-        return mw_refuse(
-            error, "{tp=%" G_GINT64_FORMAT "}: run does not slice tensors; give {tp=1}", s->tp);
     if (s->shard_group != MW_SHARD_ALL) {
         g_autofree char *group = mw_setting_text(mw_setting_find("shard-group"), s);
         return mw_refuse(error,
@@ -673,7 +670,8 @@ mw_settings_run(const struct mw_settings *s, GError **error)
     if (s->layout == MW_LAYOUT_PAPER20)
         return mw_refuse(error, "{state-layout=paper20}: run keeps state as zero16 only; plan and "
                                 "simulate take paper20");
-    if (s->micro_batch != MW_AUTO && s->micro_batch != (double)(int64_t)s->micro_batch)
+    double sequences = s->micro_batch * (double)s->tp;
+    if (s->micro_batch != MW_AUTO && sequences != (double)(int64_t)sequences)
         return mw_refuse(error, "{batch=%.15g}: run takes whole sequences", s->micro_batch);
     if (!mw_optimizer_row(s->optimizer)->runs)
         return mw_refuse(error,

@@ -308,8 +308,12 @@ slicing_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double sum_s = d->sums_in_halves ? 2 * half_s : mw_ring_all_reduce_s(&tp, message);
     double parts_s =
         d->checkpoint_parts > 1 ? checkpoints_of(d) * mw_ring_s(&tp, d->checkpoint_whole_bytes) : 0;
+    double loss_s = d->sums_in_halves ? 2 * mw_ring_s(&tp, d->loss_sum_bytes)
+                                      : mw_ring_all_reduce_s(&tp, d->loss_sum_bytes);
+    double ends_s = d->hidden_sums * sum_s + d->hidden_halves * half_s + loss_s;
     out->plan_s[MW_TERM_SLICING] =
-        d->micro_batches * (passes * 2 * d->layers * sum_s + d->input_gathers * half_s + parts_s);
+        d->micro_batches *
+        (passes * 2 * d->layers * sum_s + d->input_gathers * half_s + parts_s + ends_s);
     out->slicing_beside_s =
         d->micro_batches *
         (d->split_backwards * (d->sums_in_halves ? half_s : sum_s) + d->input_gathers * half_s);

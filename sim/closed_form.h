@@ -61,6 +61,9 @@ struct mw_closed_dims {
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
     double checkpoint_parts; /* of a checkpoint, each on another rank, gathered for its recompute */
     bool sums_in_halves;     /* of tensor slices, by a reduce-scatter and an all-gather */
+    double hidden_sums;      /* at the ends of the model: of hidden states, in one, */
+    double hidden_halves;    /* and in half of one; */
+    double loss_sum_bytes;   /* of what the loss needs; 0: no loss */
     double split_backwards;  /* of a micro-batch's operators those whose weights' gradients are
                               * computed while their inputs' are summed up, */
     double split_flops;      /* with so many FLOPs for each of the two, */

@@ -479,6 +479,32 @@ add_splits(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *di
     }
 }
 
+/* Sums of tensor slices at the ends of the model.  Where slices share tokens and backward's are
+ * scattered, the gradient of the embedding's result is gathered. */
+static void
+add_end_sums(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *dims)
+{
+    const struct mw_class_info *class = &s->classes[c];
+    double hidden = dims->element_bytes * dims->tokens * dims->hidden;
+    bool scatters = mw_sizing_tensor_overlap(s) && s->shape.sequence_parallel;
+
+    for (int i = 0; !mw_class_is_of_layers(c) && i < class->operator_count; i++) {
+        enum mw_operator operator_ = class->operators[i].operator_;
+        double bytes = (double)(mw_sizing_token_parts(s, operator_) *
+                                mw_sizing_sum_bytes(s, operator_)) *
+                       (double)class->blocks;
+        bool forward = mw_sizing_all_reduces(operator_, false);
+        if (forward && operator_ == MW_OPERATOR_LOSS)
+            dims->loss_sum_bytes += bytes;
+        else if (forward)
+            dims->hidden_sums += bytes / hidden;
+        if (mw_sizing_all_reduces(operator_, true))
+            *(scatters ? &dims->hidden_halves : &dims->hidden_sums) += bytes / hidden;
+        if (mw_sizing_gathers_gradient(s, operator_) && mw_sizing_trains_head(s))
+            dims->hidden_halves += bytes / hidden;
+    }
+}
+
 /* Dimensions, and the shapes that they borrow. */
 struct dimensions {
     struct mw_closed_dims dims;
@@ -500,6 +526,7 @@ dimensions_of(const struct mw_sizing *s, const struct mw_hardware *hardware, boo
         int before = block->shape_count;
         add_class(s, hardware, c, tiled, block);
         add_splits(s, c, dims);
+        add_end_sums(s, c, dims);
         if (hardware->gpu_multiprocessors)
             add_shapes(s, hardware, c, tiled, out->shapes + shape_count, block);
         shape_count += block->shape_count - before;

@@ -190,6 +190,19 @@ pass_cross_entropy(const struct mw_cpu_kernels *k, const struct arrays *a)
 }
 
 static void
+pass_slice_entropy(const struct mw_cpu_kernels *k, const struct arrays *a)
+{
+    double *loss = a->wide + a->rows;
+    g_autofree float *sums = g_new(float, 3 * a->rows);
+    int64_t vocab = a->columns - a->columns / 9;
+
+    memcpy(a->half[0], a->in[0], a->rows * a->columns * sizeof *a->half[0]);
+    k->slice_entropy_sums(sums, a->half[0], a->columns, a->targets, a->rows, vocab, 1);
+    k->slice_entropy(loss, a->wide, a->half[0], a->columns, sums, 1, a->targets, a->rows, vocab, 1,
+                     0.25f);
+}
+
+static void
 pass_adamw(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
     const struct mw_update_step step = mw_adamw_step(3e-4, 0.9, 0.95, 1e-8, 0.1, 7, 1.0 / 1024);
@@ -230,6 +243,7 @@ static const struct {
     {"positions", pass_positions, false},
     {"rope", pass_rope, false},
     {"cross-entropy", pass_cross_entropy, true},
+    {"slice-entropy", pass_slice_entropy, true},
     {"adamw", pass_adamw, false},
     {"square-sums", pass_square_sums, false},
 };

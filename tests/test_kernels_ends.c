@@ -219,6 +219,58 @@ test_loss(gconstpointer data)
     }
 }
 
+/* The loss and its gradient in slices of the vocabulary, the last of which may be empty, are those
+ * of the whole but for the rounding of sums to fp32. */
+static void
+check_slices(const struct mw_cpu_kernels *k, const struct loss_case *c, int64_t slices)
+{
+    int64_t width = (c->vocab + slices - 1) / slices;
+    g_autofree double *expected = g_new(double, c->rows * c->vocab);
+    g_autofree double *row_loss = g_new(double, c->rows);
+    g_autofree float *sums = g_new(float, slices * c->rows * 3);
+    g_autofree uint16_t *parts = g_new0(uint16_t, slices * c->rows * width);
+    double loss = mw_ref_cross_entropy(expected, c->dense, c->targets, c->rows, c->vocab, 0.25);
+    double got = 0.0;
+
+    for (int64_t s = 0; s < slices; s++) {
+        uint16_t *part = parts + s * c->rows * width;
+        int64_t first = s * width, vocab = CLAMP(c->vocab - first, 0, width);
+        for (int64_t r = 0; r < c->rows; r++)
+            for (int64_t i = 0; i < vocab; i++)
+                part[r * width + i] = ((const uint16_t *)c->logits)[r * c->ld + first + i];
+        k->slice_entropy_sums(sums + 3 * s * c->rows, part, width, c->targets, c->rows, vocab,
+                              (int32_t)first);
+    }
+    for (int64_t s = 0; s < slices; s++) {
+        uint16_t *part = parts + s * c->rows * width;
+        int64_t first = s * width, vocab = CLAMP(c->vocab - first, 0, width);
+        k->slice_entropy(s ? NULL : &got, row_loss, part, width, sums, slices, c->targets, c->rows,
+                         vocab, (int32_t)first, 0.25f);
+        for (int64_t r = 0; r < c->rows; r++) {
+            mw_expect_half("slice", part + r * width, expected + r * c->vocab + first, vocab,
+                           MW_HALF_ROUNDING * 1.01, 1e-6);
+            for (int64_t i = vocab; i < width; i++)
+                g_assert_cmphex(part[r * width + i], ==, 0);
+        }
+    }
+    g_assert_cmpfloat_with_epsilon(got, loss, 1e-5 * (1.0 + loss));
+}
+
+static void
+test_slices(gconstpointer data)
+{
+    for (int round = 0; round < 20; round++) {
+        struct loss_case c;
+        do {
+            loss_case_init(&c);
+            if (c.fp32)
+                loss_case_clear(&c);
+        } while (c.fp32);
+        check_slices(data, &c, 2 + round % 4);
+        loss_case_clear(&c);
+    }
+}
+
 /* Logits that overflowed must not look like a finite loss. */
 static void
 test_loss_not_finite(gconstpointer data)
@@ -243,6 +295,7 @@ main(int argc, char **argv)
     mw_add_kernel_test("positions", test_positions);
     mw_add_kernel_test("rope", test_rope);
     mw_add_kernel_test("loss", test_loss);
+    mw_add_kernel_test("slices", test_slices);
     mw_add_kernel_test("loss-not-finite", test_loss_not_finite);
     return g_test_run();
 }

@@ -55,7 +55,7 @@ static const struct failure {
 #if !defined(MW_TEST_CUDA)
     {"killed", "has ended: rank ", false},
     {"without-data", "worker: nvme: no more data", true},
-    {"slicing", "tensor slicing; tp=1 runs", true},
+    {"slicing", "tensor slices that share more than sums; tp=1 runs", true},
 #endif
     {"broken-drive", "Input/output error", true},
     {"flipped-read", ": not what was written there last: ", true}};

@@ -248,10 +248,76 @@ test_start_differs(void)
     }
 }
 
+/* --- slices ---------------------------------------------------------------------------------- */
+
+/* Row `row` of a slice's rows of a weight, of `rows` in all slices together. */
+static int64_t
+row_in_whole(const struct mw_decoder *slice, const struct mw_weight *mine,
+             const struct mw_weight *whole, int64_t row)
+{
+    return whole->rows == mine->rows ? row : slice->slice.index * mine->rows + row;
+}
+
+/* Every element of a slice starts as its own in the whole, and what no element of the whole is as
+ * 0. */
+static void
+check_slice(const struct mw_decoder *whole, const struct mw_decoder *slice, int operator_,
+            int64_t layer)
+{
+    struct mw_weights_part part = {.layer = layer, .operators = 1u << operator_, .tiles = 1};
+    struct mw_weights_piece mine[MW_WEIGHTS_PIECES_MAX], all[MW_WEIGHTS_PIECES_MAX];
+    int64_t elements = mw_weights_part_elements(whole, &part);
+    int64_t own = mw_weights_part_elements(slice, &part);
+    g_autofree float *expected = g_new(float, elements + 1);
+    g_autofree float *got = g_new(float, own + 1);
+    int count = mw_weights_pieces(slice, &part, mine);
+    int in_whole = mw_weights_pieces(whole, &part, all);
+
+    mw_weights_start(whole, 3, &part, 0, elements, MW_DTYPE_FP32, expected);
+    mw_weights_start(slice, 3, &part, 0, own, MW_DTYPE_FP32, got);
+    g_assert_cmpint(count, ==, in_whole);
+    for (int p = 0; p < count; p++) {
+        const struct mw_weight *weight = &mine[p].weight, *of = &all[p].weight;
+        int64_t columns = MAX(1, weight->row_elements), stride = MAX(1, of->row_elements);
+        bool cut = columns != stride;
+        g_assert_cmpint(mw_weight_is_of_all_slices(slice, weight), ==,
+                        mine[p].count == all[p].count);
+        for (int64_t e = 0; e < mine[p].count; e++) {
+            int64_t row = weight->rows ? row_in_whole(slice, weight, of, e / columns) : e;
+            int64_t column = e % columns + (cut ? slice->slice.index * columns : 0);
+            int64_t at = row * stride + column;
+            float right = at < all[p].count ? expected[all[p].at + at] : 0;
+            g_assert_cmpfloat(got[mine[p].at + e], ==, right);
+        }
+    }
+}
+
+static void
+test_slices(void)
+{
+    struct mw_decoder whole = mw_test_decoder(FIXTURES "llama-small"), slice;
+
+    /* An odd vocabulary: the last slice has a row that is none. */
+    whole.vocab = 2 * (whole.vocab / 2) + 1;
+    g_assert_cmpstr(mw_decoder_slice(&whole, 1, 0, &slice), ==, NULL);
+    g_assert_false(mw_decoder_is_slice(&slice));
+    for (int64_t index = 0; index < 2; index++) {
+        g_assert_cmpstr(mw_decoder_slice(&whole, 2, index, &slice), ==, NULL);
+        struct mw_decoder again = mw_decoder_whole(&slice);
+        g_assert_cmpmem(&again, sizeof again, &whole, sizeof whole);
+        g_assert_cmpint(mw_decoder_tokens(&slice), ==, slice.vocab - index);
+        for (int i = 1; i < MW_OPERATOR_COUNT; i++)
+            check_slice(&whole, &slice, i,
+                        mw_operator_row(i)->place == MW_PLACE_BLOCK ? whole.layers - 1 : -1);
+    }
+    g_assert_nonnull(mw_decoder_slice(&whole, whole.heads + 1, 0, &slice));
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/weights/slices", test_slices);
     g_test_add_func("/weights/counts", test_counts);
     g_test_add_func("/weights/tensors", test_tensors);
     g_test_add_func("/weights/start/parts", test_start_parts);

@@ -129,7 +129,7 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_KEPT_BITS] = s->kept_encodings ? 8 : 16;
     now[CLI_FIXED_WEIGHT_BITS] = narrow_dtype(training->answer->plan);
     /* A pipeline's stage has a part of the layers, and no schedule. */
-    now[CLI_FIXED_DROPS] = training->is_stage ? 0 : drops_digest(training->answer->variants);
+    now[CLI_FIXED_DROPS] = training->stages > 1 ? 0 : drops_digest(training->answer->variants);
 }
 
 static uint64_t

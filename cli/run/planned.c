@@ -139,45 +139,105 @@ narrow_timeline(struct mw_answer *answer, uint32_t program)
     timeline->row_count = kept;
 }
 
-/* Whether the plan's stages can be run: one rank per stage, and only activations and gradients
- * between them. */
+/* What ranks with parts of the model do not do yet. */
+static bool
+starts_from_seed(const struct cli_training *run, const char *what, const char *parts,
+                 GError **error)
+{
+    const struct cli_run_options *o = &run->options;
+    const struct mw_step_shape *shape = &run->answer->plan->shape;
+
+    if (o->save || o->resume || o->weights || o->from)
+        return mw_refuse(error,
+                         "%s: run starts from --seed, and neither saves nor resumes %s: no --save, "
+                         "--resume, --weights or --from",
+                         what, parts);
+    if (shape->commits || shape->save_every)
+        return mw_refuse(error,
+                         "%s: steps of %s are not durable: --commit none, and no --save-every",
+                         what, parts);
+    return true;
+}
+
+/* Whether the plan's stages can be run: with only activations and gradients between them. */
 static bool
 can_run_programs(const struct cli_training *run, GError **error)
 {
-    const struct mw_plan *plan = run->answer->plan;
-    const struct cli_run_options *o = &run->options;
-
-    if (plan->program_count != plan->world_ranks)
-        return mw_refuse(error,
-                         "pipeline: run uses one GPU per stage, and this plan has %u stages on "
-                         "%u GPUs; give as many stages as GPUs",
-                         plan->program_count, plan->world_ranks);
     for (size_t s = 0; s < run->answer->result->stage_count; s++)
         if (run->answer->result->stages[s].stretches > 1)
             return mw_refuse(error, "pipeline: run gives a stage one stretch of layers; give "
                                     "{schedule=1f1b} or {schedule=gpipe}");
-    if (plan->shape.decoder.tied_embedding)
-        return mw_refuse(error, "pipeline: run does not sum up the copies of an embedding that is "
-                                "tied to the output, which the first and the last stage have; "
-                                "give {pp=1}, or a model that does not tie them");
-    if (o->save || o->resume || o->weights || o->from)
-        return mw_refuse(error, "pipeline: run starts from --seed, and neither saves nor resumes "
-                                "stages: no --save, --resume, --weights or --from");
-    if (plan->shape.commits || plan->shape.save_every)
-        return mw_refuse(error, "pipeline: steps of stages are not durable: --commit none, and no "
-                                "--save-every");
+    return starts_from_seed(run, "pipeline", "stages", error);
+}
+
+/* --- the slice of a rank --------------------------------------------------------------------- */
+
+static int64_t
+count_slices(const struct mw_plan *plan)
+{
+    int64_t slices = 1;
+
+    for (uint32_t c = 0; c < plan->comm_count; c++)
+        slices = MAX(slices, plan->comms[c].spans[MW_AXIS_TP].count);
+    return slices;
+}
+
+/* Whether slices gather anything: checkpoints that each keeps a part of. */
+static bool
+gathers_checkpoints(const struct mw_plan *plan)
+{
+    for (uint32_t w = 0; w < plan->work_count; w++)
+        if (plan->works[w].kind == MW_OP_ALL_GATHER &&
+            plan->works[w].object == MW_OBJECT_CHECKPOINT)
+            return true;
+    return false;
+}
+
+static bool
+can_run_slices(const struct cli_training *run, GError **error)
+{
+    const struct mw_plan *plan = run->answer->plan;
+
+    if (plan->shape.sequence_parallel)
+        return mw_refuse(error, "{sequence-parallel=on}: run has all tokens in each tensor slice; "
+                                "give {sequence-parallel=off}");
+    if (plan->shape.tensor_overlap)
+        return mw_refuse(error, "tensor slices: run sums up before it goes on, and this plan's "
+                                "software beside products; give {software=memwall}");
+    if (gathers_checkpoints(plan))
+        return mw_refuse(error, "{checkpoint-partition=on}: run keeps whole activation checkpoints "
+                                "in each tensor slice; give {checkpoint-partition=off}");
+    return starts_from_seed(run, "tensor slices", "slices", error);
+}
+
+/* The plan of all slices becomes that of the rank's own. */
+static bool
+take_slice(struct cli_training *run, GError **error)
+{
+    struct mw_variants *variants = run->answer->variants;
+    int64_t slices = count_slices(run->answer->plan);
+
+    if (!can_run_slices(run, error))
+        return false;
+    for (uint32_t v = 0; v < variants->plan_count; v++) {
+        struct mw_decoder *decoder = &variants->plans[v]->shape.decoder, slice;
+        const char *why =
+            mw_decoder_slice(decoder, slices, mw_ranks_index(run->ranks) % slices, &slice);
+        if (why)
+            return mw_refuse(error, "{tp=%" G_GINT64_FORMAT "}: %s; give {tp=1}", slices, why);
+        *decoder = slice;
+    }
+    run->slices = slices;
     return true;
 }
 
-bool
-cli_run_take_program(struct cli_training *run, GError **error)
+static bool
+take_stage(struct cli_training *run, GError **error)
 {
     struct mw_answer *answer = run->answer;
     uint32_t rank = (uint32_t)mw_ranks_index(run->ranks);
     char why[256];
 
-    if (answer->plan->program_count == 1)
-        return true;
     if (answer->variants->plan_count > 1)
         return mw_refuse(error, "pipeline: run takes stages whose steps are all alike, and this "
                                 "plan has several variants of a step");
@@ -187,12 +247,22 @@ cli_run_take_program(struct cli_training *run, GError **error)
     if (!own)
         return mw_refuse(error, "pipeline: %s", why);
     narrow_timeline(answer, mw_plan_program_of(answer->plan, rank));
+    run->stages = answer->plan->program_count;
+    own->shape.decoder.copies_embedding = own->shape.decoder.tied_embedding;
+    own->shape.decoder.tied_embedding = false;
     mw_variants_free(answer->variants);
     answer->variants = mw_variants_new(own);
     answer->plan = own;
     answer->result->plan = own;
-    run->is_stage = true;
     return true;
+}
+
+bool
+cli_run_take_program(struct cli_training *run, GError **error)
+{
+    run->stages = run->slices = 1;
+    return (run->answer->plan->program_count == 1 || take_stage(run, error)) &&
+           (count_slices(run->answer->plan) == 1 || take_slice(run, error));
 }
 
 double

@@ -165,7 +165,7 @@ cli_run_report_unite(struct cli_run_report *report, GError **error)
 {
     const struct cli_training *training = report->training;
 
-    return training->is_stage ||
+    return training->stages > 1 ||
            cli_unite_ranks(report->measured, training->answer->plan, training->ranks, error);
 }
 

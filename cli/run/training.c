@@ -240,8 +240,10 @@ open_data(struct cli_training *run, GError **error)
     const struct mw_step_shape *s = &run->answer->plan->shape;
 
     run->sequences = s->sequences;
-    run->place = (struct mw_batch_place){.rank = run->is_stage ? 0 : mw_ranks_index(run->ranks),
-                                         .ranks = run->is_stage ? 1 : mw_ranks_count(run->ranks),
+    /* Ranks count slices first and stages last. */
+    int slices = (int)run->slices, ranks = mw_ranks_count(run->ranks) / slices / (int)run->stages;
+    run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks) / slices % ranks,
+                                         .ranks = ranks,
                                          .sequences = run->sequences};
     if (!open_tokens(run, s->seq, error))
         return false;

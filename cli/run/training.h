@@ -35,7 +35,8 @@ struct cli_training {
     int *held; /* [held_count] descriptors of pipes whose readers wait for the report */
     int held_count;
     int unstarted;  /* the wish (cli/run/stop.h) that ended it before its first step; 0: none */
-    bool is_stage;  /* a pipeline stage: its plan differs from that of other ranks */
+    uint32_t stages; /* of the pipeline, whose plans differ; 1: none */
+    int64_t slices;  /* of the model's tensors */
     bool diverged;  /* the run ended because the loss diverged; set once the trainer is closed */
     char *saved;    /* the folder that --save was written to; NULL: none */
     bool displaced; /* `saved` is another folder than requested, which cannot be written */

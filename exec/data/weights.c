@@ -1,9 +1,8 @@
 /* The tensors of an operator: names, shapes, rows. */
-#include "exec/data/weights.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "exec/data/weights_internal.h"
 #include "families/family.h"
 
 #define WEIGHT ".weight"
@@ -14,6 +13,7 @@ struct list {
     struct mw_weight *out;
     enum mw_operator operator_;
     int64_t layer;
+    bool apart; /* each role by itself, whatever tensors share */
     int count;
 };
 
@@ -59,7 +59,7 @@ extend_last(struct list *list)
 {
     struct mw_weight *next = &list->out[list->count - 1], *last = next - 1;
 
-    if (list->count < 2 || strcmp(last->name, next->name) ||
+    if (list->count < 2 || list->apart || strcmp(last->name, next->name) ||
         next->first_row != last->first_row + last->rows)
         return false;
     last->rows += next->rows;
@@ -178,20 +178,48 @@ add_parameters(struct list *list, const struct mw_operator_parameter *parameters
     }
 }
 
-int
-mw_weights_list(const struct mw_decoder *decoder, enum mw_operator operator_, int64_t layer,
-                struct mw_weight out[MW_WEIGHTS_MAX])
+static int
+list_weights(const struct mw_decoder *decoder, enum mw_operator operator_, int64_t layer,
+             bool apart, struct mw_weight out[MW_WEIGHTS_MAX])
 {
     const struct mw_operator_row *row = mw_operator_row(operator_);
     struct list list = {.dims = mw_decoder_dims(decoder),
                         .tensors = decoder->family->run.tensors,
                         .out = out,
                         .operator_ = operator_,
-                        .layer = row->place == MW_PLACE_BLOCK ? layer : -1};
+                        .layer = row->place == MW_PLACE_BLOCK ? layer : -1,
+                        .apart = apart};
 
     if (mw_dims_adapt(&list.dims, row))
         add_parameters(&list, row->parameters);
     return list.count;
+}
+
+/* Rows of a slice that are neighbours are none in the whole. */
+int
+mw_weights_list(const struct mw_decoder *decoder, enum mw_operator operator_, int64_t layer,
+                struct mw_weight out[MW_WEIGHTS_MAX])
+{
+    return list_weights(decoder, operator_, layer, mw_decoder_is_slice(decoder), out);
+}
+
+int
+mw_weights_list_apart(const struct mw_decoder *decoder, enum mw_operator operator_, int64_t layer,
+                      struct mw_weight out[MW_WEIGHTS_MAX])
+{
+    return list_weights(decoder, operator_, layer, true, out);
+}
+
+bool
+mw_weight_is_of_all_slices(const struct mw_decoder *slice, const struct mw_weight *weight)
+{
+    struct mw_decoder whole = mw_decoder_whole(slice);
+    struct mw_weight all[MW_WEIGHTS_MAX], *it = all;
+
+    mw_weights_list_apart(&whole, weight->operator_, 0, all);
+    while (it->role != weight->role || it->lora != weight->lora)
+        it++;
+    return it->elements == weight->elements;
 }
 
 int64_t

@@ -81,6 +81,9 @@ int mw_weights_list(const struct mw_decoder *decoder, enum mw_operator operator_
 int64_t mw_weights_operator_elements(const struct mw_decoder *decoder, enum mw_operator operator_);
 int64_t mw_weights_elements(const struct mw_decoder *decoder); /* of the whole model */
 
+/* Whether every slice of a model has all of it: norms, positions, biases of sums. */
+bool mw_weight_is_of_all_slices(const struct mw_decoder *slice, const struct mw_weight *weight);
+
 /* The element of the file's tensor that holds `element` of the weight, in the vector's order. */
 int64_t mw_weight_file_element(const struct mw_weight *weight, int64_t element);
 

@@ -151,6 +151,16 @@ struct mw_shared_activations mw_activations_shared(const struct mw_decoder *deco
  * planner/sizing counts of a logit, 4 bytes beside the element. */
 int64_t mw_logits_stride(const struct mw_decoder *decoder, enum mw_dtype dtype);
 
+/* What slices of the vocabulary see of a chunk's tokens, [slices][tokens][MW_LOSS_SUMS], in rows
+ * that backward uses first behind the loss: LOSS of a slice leaves its own part there forward, and
+ * takes all of them backward. */
+#define MW_LOSS_SUMS (MW_LOSS_SUM_BYTES / (int)sizeof(float))
+float *mw_compute_loss_sums(const struct mw_compute *compute);
+
+/* What a slice has made that is to be summed up with the others', and its elements: the operator's
+ * results, or the gradient of its input.  NULL: nothing, or what mw_compute_loss_sums says. */
+void *mw_compute_partial_sums(const struct mw_compute *compute, int64_t *elements);
+
 /* Bytes of an element; the element `elements` after another. */
 static inline int64_t
 mw_compute_element_bytes(enum mw_dtype dtype)

@@ -17,6 +17,23 @@ clear(const struct mw_operators *operators, const struct mw_compute *compute, st
 
 /* --- embedding ------------------------------------------------------------------------------- */
 
+/* A slice has the rows of its own tokens, and leaves those of others at 0: they are summed up. */
+static void
+embed_tokens(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_decoder *decoder = compute->decoder;
+    const struct mw_part_matrix *tokens = &compute->part->matrix;
+    int64_t count = mw_operator_tokens(compute), hidden = decoder->hidden;
+    int64_t first = mw_decoder_first_token(decoder) + tokens->first_row;
+
+    if (mw_decoder_is_slice(decoder) && !tokens->first_row)
+        operators->kernels->clear(operators->device, compute->input,
+                                  count * hidden * mw_compute_element_bytes(compute->dtype));
+    operators->kernels->embedding_forward(operators->device, compute->input,
+                                          mw_operator_param_at(compute, tokens->at), compute->ids,
+                                          count, hidden, (int32_t)first, (int32_t)tokens->rows);
+}
+
 /* Positions [first, first + count) of the table that sequences have. */
 static int64_t
 positions_used(const struct mw_compute *compute)
@@ -31,16 +48,13 @@ static void
 embedding_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     const struct mw_kernels *kernels = operators->kernels;
-    const struct mw_part_matrix *tokens = &compute->part->matrix;
     const struct mw_part_matrix *positions = &compute->part->positions;
     int64_t hidden = compute->decoder->hidden, used = positions_used(compute);
+    bool adds = mw_decoder_is_first_slice(compute->decoder);
 
-    if (tokens->rows)
-        kernels->embedding_forward(operators->device, compute->input,
-                                   mw_operator_param_at(compute, tokens->at), compute->ids,
-                                   mw_operator_tokens(compute), hidden, (int32_t)tokens->first_row,
-                                   (int32_t)tokens->rows);
-    for (int64_t s = 0; used && s < compute->sequences; s++)
+    if (compute->part->matrix.rows)
+        embed_tokens(operators, compute);
+    for (int64_t s = 0; adds && used && s < compute->sequences; s++)
         kernels->position_forward(
             operators->device,
             mw_operator_at(compute, compute->input,
@@ -86,8 +100,9 @@ embedding_backward(const struct mw_operators *operators, const struct mw_compute
         operators->kernels->embedding_backward(
             operators->device, mw_operator_gradient_at(compute, tokens->at),
             compute->shared->gradient, compute->ids, mw_operator_tokens(compute),
-            compute->decoder->hidden, (int32_t)tokens->first_row, (int32_t)tokens->rows,
-            operators->scratch);
+            compute->decoder->hidden,
+            (int32_t)(mw_decoder_first_token(compute->decoder) + tokens->first_row),
+            (int32_t)tokens->rows, operators->scratch);
     if (compute->part->positions.rows)
         position_backward(operators, compute);
 }
@@ -163,9 +178,41 @@ const struct mw_operator_runner mw_run_logits = {
     .linear = logits_linear,
 };
 
+/* What a slice says of each token to the others. */
+static void
+slice_loss_forward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_decoder *decoder = compute->decoder;
+    float *own =
+        mw_compute_loss_sums(compute) + decoder->slice.index * compute->tokens * MW_LOSS_SUMS;
+
+    operators->kernels->slice_entropy_sums(
+        operators->device, own, compute->logits, mw_logits_stride(decoder, compute->dtype),
+        compute->targets + compute->first_token, compute->tokens, mw_decoder_tokens(decoder),
+        (int32_t)mw_decoder_first_token(decoder));
+}
+
+static void
+slice_loss_backward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_decoder *decoder = compute->decoder;
+    bool counts = mw_decoder_is_first_slice(decoder);
+
+    operators->kernels->slice_entropy(
+        operators->device, counts ? compute->loss : NULL, operators->token_scratch, compute->logits,
+        mw_logits_stride(decoder, compute->dtype), mw_compute_loss_sums(compute),
+        decoder->slice.count, compute->targets + compute->first_token, compute->tokens,
+        mw_decoder_tokens(decoder), (int32_t)mw_decoder_first_token(decoder),
+        compute->gradient_scale);
+}
+
 static void
 loss_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
+    if (mw_decoder_is_slice(compute->decoder)) {
+        slice_loss_forward(operators, compute);
+        return;
+    }
     int64_t stride = mw_logits_stride(compute->decoder, compute->dtype);
 
     operators->kernels->cross_entropy(operators->device, compute->loss, operators->token_scratch,
@@ -174,4 +221,15 @@ loss_forward(const struct mw_operators *operators, const struct mw_compute *comp
                                       compute->decoder->vocab, compute->gradient_scale);
 }
 
-const struct mw_operator_runner mw_run_loss = {.forward.before = loss_forward};
+/* That of the whole model has made the gradient forward. */
+static void
+loss_backward(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    if (mw_decoder_is_slice(compute->decoder))
+        slice_loss_backward(operators, compute);
+}
+
+const struct mw_operator_runner mw_run_loss = {
+    .forward.before = loss_forward,
+    .backward.before = loss_backward,
+};

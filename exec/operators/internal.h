@@ -57,6 +57,7 @@ struct mw_operator_linear {
     const void *dy;
     void *dx;
     bool residual; /* y holds what the product is added to */
+    bool no_bias;  /* another slice adds it to the sum */
     int64_t twin;  /* with a gate: from its y to up's, else 0 */
     /* Of several products, each with rows of its own: which rows of the matrix, and whether others
      * come before it; rows 0: all of the part's. */

@@ -179,6 +179,21 @@ MW_KERNEL(cross_entropy,
           (loss, row_loss, dlogits, ld_dlogits, logits, logits_fp32, ld_logits, targets, rows,
            vocab, scale))
 
+/* The same where slices have parts of the vocabulary, [first, first + vocab) of it.  First of each
+ * row, sums[r] = {the largest logit, the sum of exp(logit - that), the target's logit or 0}; of
+ * vocab 0 {-FLT_MAX, 0, 0}. */
+MW_KERNEL(slice_entropy_sums,
+          (float *sums, const MW_ELEMENT *logits, int64_t ld_logits, const int32_t *targets,
+           int64_t rows, int64_t vocab, int32_t first),
+          (sums, logits, ld_logits, targets, rows, vocab, first))
+/* Then with the sums of all slices, [slices][rows], in their order: the gradient in place of the
+ * logits, 0 from `vocab` to ld_logits, row_loss, and *loss += its sum, where loss is not NULL. */
+MW_KERNEL(slice_entropy,
+          (double *loss, double *row_loss, MW_ELEMENT *logits, int64_t ld_logits,
+           const float *sums, int64_t slices, const int32_t *targets, int64_t rows, int64_t vocab,
+           int32_t first, float scale),
+          (loss, row_loss, logits, ld_logits, sums, slices, targets, rows, vocab, first, scale))
+
 /* --- optimizer ------------------------------------------------------------------------------- */
 
 /* w, m, v in place, m and v NULL where the rule has none; param (if not NULL) becomes w in 16 bits;

@@ -310,7 +310,8 @@ const struct mw_operator_runner mw_run_attention = {
 
 /* --- residual stream ------------------------------------------------------------------------- */
 
-/* The part's columns of the buffer to which the product is added. */
+/* The part's columns of the buffer to which the product is added.  Of slices, whose results are
+ * summed up, the first one adds. */
 static void
 copy_columns(const struct mw_operators *operators, const struct mw_compute *compute, void *to,
              const void *from)
@@ -319,6 +320,8 @@ copy_columns(const struct mw_operators *operators, const struct mw_compute *comp
 
     if (mw_decoder_adapts(compute->decoder, compute->operator_))
         return; /* adapters have added to it */
+    if (!mw_decoder_is_first_slice(compute->decoder))
+        return;
     if (count)
         operators->kernels->copy_rows(operators->device, mw_operator_at(compute, to, first),
                                       mw_operator_read_at(compute, from, first),
@@ -342,7 +345,8 @@ projection_linear(const struct mw_compute *c, int number)
         .y = c->layer->x2,
         .dy = c->shared->gradient,
         .dx = c->shared->branch,
-        .residual = true,
+        .residual = mw_decoder_is_first_slice(c->decoder),
+        .no_bias = !mw_decoder_is_first_slice(c->decoder),
     };
 }
 
@@ -369,7 +373,8 @@ down_linear(const struct mw_compute *c, int number)
         .y = c->output,
         .dy = c->shared->gradient,
         .dx = c->shared->wide,
-        .residual = true,
+        .residual = mw_decoder_is_first_slice(c->decoder),
+        .no_bias = !mw_decoder_is_first_slice(c->decoder),
     };
 }
 

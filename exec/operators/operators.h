@@ -35,7 +35,8 @@ void mw_operators_destroy(struct mw_operators *operators); /* NULL is allowed */
 bool mw_operators_prepare(struct mw_operators *operators, const struct mw_compute *compute,
                           GError **error);
 /* ids, targets and loss are where the kernels reach them.  Token ids must be within the vocabulary.
- * Backward of LOSS is part of its forward. */
+ * Backward of LOSS is part of its forward, but of slices.  Those sum up results of others, and in
+ * between, where they say what they have seen of each token, all make theirs known to all. */
 bool mw_operators_run(struct mw_operators *operators, const struct mw_compute *compute,
                       GError **error);
 

@@ -21,7 +21,7 @@ forward_product(const struct mw_compute *c, const struct mw_operator_linear *l, 
 {
     const struct mw_part_matrix own = matrix_of(c, l), *matrix = &own;
     int64_t at = matrix->at + twin * matrix->rows * l->in;
-    bool bias = matrix->bias_at >= 0;
+    bool bias = matrix->bias_at >= 0 && !l->no_bias;
 
     return (struct mw_multiply){
         .product = {.m = l->tokens,

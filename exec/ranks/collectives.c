@@ -47,7 +47,7 @@ arrive(struct mw_ranks_lane *lane, enum mw_ranks_kind kind, const struct mw_rank
 {
     int64_t range = part->range_first * 31 + part->range_elements;
 
-    g_assert(part->shard_elements * lane->ranks->count >= part->elements);
+    g_assert(part->shard_elements * lane->count >= part->elements);
     return mw_ranks_arrive(lane,
                            (struct mw_ranks_arrival){.kind = kind,
                                                      .elements = part->elements,
@@ -57,9 +57,9 @@ arrive(struct mw_ranks_lane *lane, enum mw_ranks_kind kind, const struct mw_rank
 }
 
 static int
-peer_at(const struct mw_ranks *ranks, int step)
+peer_at(const struct mw_ranks_lane *lane, int step)
 {
-    return (ranks->index + step) % ranks->count;
+    return (lane->index + step) % lane->count;
 }
 
 /* --- all-gather --- */
@@ -67,12 +67,11 @@ peer_at(const struct mw_ranks *ranks, int step)
 static void
 gather_block(struct mw_ranks_lane *lane, char *whole, const struct blocks *blocks, int64_t block)
 {
-    const struct mw_ranks *ranks = lane->ranks;
     int64_t bytes = blocks->element_bytes, own_first, first;
-    int64_t own = block_of(blocks, ranks->index, block, &own_first);
+    int64_t own = block_of(blocks, lane->index, block, &own_first);
 
-    for (int step = 1; step < ranks->count; step++) {
-        int peer = peer_at(ranks, step);
+    for (int step = 1; step < lane->count; step++) {
+        int peer = peer_at(lane, step);
         int64_t elements = block_of(blocks, peer, block, &first);
 
         mw_ranks_link_receive(lane, 0, peer, whole + first * bytes, elements * bytes);
@@ -81,10 +80,10 @@ gather_block(struct mw_ranks_lane *lane, char *whole, const struct blocks *block
 }
 
 static void
-place_own(const struct mw_ranks *ranks, char *whole, const char *shard,
+place_own(const struct mw_ranks_lane *lane, char *whole, const char *shard,
           const struct mw_ranks_part *part, int64_t element_bytes)
 {
-    int64_t first, elements = mw_ranks_range(part, ranks->index, &first);
+    int64_t first, elements = mw_ranks_range(part, lane->index, &first);
     char *place = whole + first * element_bytes;
     const char *own = shard + part->range_first * element_bytes;
 
@@ -99,10 +98,10 @@ mw_ranks_all_gather(struct mw_ranks *ranks, int index, void *whole, const void *
     struct mw_ranks_lane *lane = lane_of(ranks, index);
     struct blocks blocks = cut(part, element_bytes, MW_RANKS_MESSAGE_BYTES_MAX);
 
-    place_own(ranks, whole, shard, part, element_bytes);
+    place_own(lane, whole, shard, part, element_bytes);
     if (!arrive(lane, MW_RANKS_ALL_GATHER, part, element_bytes, error))
         return false;
-    for (int64_t block = 0; ranks->count > 1 && block < blocks.count; block++) {
+    for (int64_t block = 0; lane->count > 1 && block < blocks.count; block++) {
         gather_block(lane, whole, &blocks, block);
         if (!mw_ranks_link_finish(lane, 0, false, error))
             return false;
@@ -116,8 +115,8 @@ mw_ranks_all_gather(struct mw_ranks *ranks, int index, void *whole, const void *
 static char *
 scratch_of(const struct mw_ranks_lane *lane, const struct blocks *blocks, int64_t block, int peer)
 {
-    int64_t place = peer < lane->ranks->index ? peer : peer - 1;
-    int64_t half = (lane->ranks->count - 1) * (block & 1);
+    int64_t place = peer < lane->index ? peer : peer - 1;
+    int64_t half = (lane->count - 1) * (block & 1);
 
     return lane->scratch + (half + place) * blocks->block_elements * blocks->element_bytes;
 }
@@ -126,12 +125,11 @@ static void
 scatter_block(struct mw_ranks_lane *lane, const char *whole, const struct blocks *blocks,
               int64_t block)
 {
-    const struct mw_ranks *ranks = lane->ranks;
     int64_t bytes = blocks->element_bytes, first;
-    int64_t own = block_of(blocks, ranks->index, block, &first);
+    int64_t own = block_of(blocks, lane->index, block, &first);
 
-    for (int step = 1; step < ranks->count; step++) {
-        int peer = peer_at(ranks, step);
+    for (int step = 1; step < lane->count; step++) {
+        int peer = peer_at(lane, step);
         int64_t theirs = block_of(blocks, peer, block, &first);
 
         mw_ranks_link_receive(lane, block & 1, peer, scratch_of(lane, blocks, block, peer),
@@ -144,15 +142,14 @@ static void
 sum_block(struct mw_ranks_lane *lane, char *shard, const char *whole, const struct blocks *blocks,
           int64_t block, struct mw_ranks_sum sum)
 {
-    const struct mw_ranks *ranks = lane->ranks;
-    int64_t first, own = block_of(blocks, ranks->index, block, &first);
+    int64_t first, own = block_of(blocks, lane->index, block, &first);
     int64_t in_shard = blocks->part->range_first + block * blocks->block_elements;
 
-    for (int rank = 0; rank < ranks->count; rank++)
-        lane->sources[rank] = rank == ranks->index ? whole + first * blocks->element_bytes
-                                                   : scratch_of(lane, blocks, block, rank);
+    for (int rank = 0; rank < lane->count; rank++)
+        lane->sources[rank] = rank == lane->index ? whole + first * blocks->element_bytes
+                                                  : scratch_of(lane, blocks, block, rank);
     mw_ranks_sum_sources(shard + in_shard * mw_ranks_element_bytes(sum.shard), lane->sources,
-                         ranks->count, own, sum);
+                         lane->count, own, sum);
 }
 
 static void
@@ -167,9 +164,10 @@ sum_alone(char *shard, const char *whole, const struct mw_ranks_part *part, stru
 
 /* As large as two of them fit in the scratch from every peer. */
 static struct blocks
-cut_for_sums(const struct mw_ranks *ranks, const struct mw_ranks_part *part, int64_t element_bytes)
+cut_for_sums(const struct mw_ranks_lane *lane, const struct mw_ranks_part *part,
+             int64_t element_bytes)
 {
-    int64_t block_bytes = ranks->scratch_bytes / (2 * (ranks->count - 1)) & -64;
+    int64_t block_bytes = lane->ranks->scratch_bytes / (2 * (lane->count - 1)) & -64;
 
     return cut(part, element_bytes, MIN(block_bytes, MW_RANKS_MESSAGE_BYTES_MAX));
 }
@@ -193,11 +191,11 @@ mw_ranks_reduce_scatter(struct mw_ranks *ranks, int index, void *shard, const vo
 {
     struct mw_ranks_lane *lane = lane_of(ranks, index);
 
-    if (ranks->count == 1) {
+    if (lane->count == 1) {
         sum_alone(shard, whole, part, sum);
         return true;
     }
-    struct blocks blocks = cut_for_sums(ranks, part, mw_ranks_element_bytes(sum.whole));
+    struct blocks blocks = cut_for_sums(lane, part, mw_ranks_element_bytes(sum.whole));
     if (!arrive(lane, MW_RANKS_REDUCE_SCATTER, part, blocks.block_elements, error))
         return false;
     for (int64_t block = 0; block < blocks.count; block++) {
@@ -214,11 +212,12 @@ bool
 mw_ranks_all_reduce(struct mw_ranks *ranks, int index, void *data, enum mw_dtype dtype,
                     int64_t elements, float scale, GError **error)
 {
-    struct mw_ranks_part part = {elements, (elements + ranks->count - 1) / ranks->count, 0, 0};
+    struct mw_ranks_lane *lane = lane_of(ranks, index);
+    struct mw_ranks_part part = {elements, (elements + lane->count - 1) / lane->count, 0, 0};
     struct mw_ranks_sum sum = {dtype, dtype, false, scale};
     int64_t first, element_bytes = mw_ranks_element_bytes(dtype);
 
-    mw_ranks_range(&part, ranks->index, &first);
+    mw_ranks_range(&part, lane->index, &first);
     char *own = (char *)data + first * element_bytes;
     return mw_ranks_reduce_scatter(ranks, index, own, data, &part, sum, error) &&
            mw_ranks_all_gather(ranks, index, data, own, &part, element_bytes, error);
@@ -228,12 +227,11 @@ static void
 fold_block(const struct mw_ranks_lane *lane, char *whole, const struct blocks *blocks,
            int64_t block, mw_ranks_fold fold)
 {
-    const struct mw_ranks *ranks = lane->ranks;
-    int64_t first, own = block_of(blocks, ranks->index, block, &first);
+    int64_t first, own = block_of(blocks, lane->index, block, &first);
 
-    for (int step = 1; step < ranks->count; step++)
+    for (int step = 1; step < lane->count; step++)
         fold(whole + first * blocks->element_bytes,
-             scratch_of(lane, blocks, block, peer_at(ranks, step)), own);
+             scratch_of(lane, blocks, block, peer_at(lane, step)), own);
 }
 
 /* Each rank folds its share of the elements, which then goes to all. */
@@ -242,11 +240,11 @@ mw_ranks_all_fold(struct mw_ranks *ranks, int index, void *data, int64_t element
                   int64_t element_bytes, mw_ranks_fold fold, GError **error)
 {
     struct mw_ranks_lane *lane = lane_of(ranks, index);
-    struct mw_ranks_part part = {elements, (elements + ranks->count - 1) / ranks->count, 0, 0};
+    struct mw_ranks_part part = {elements, (elements + lane->count - 1) / lane->count, 0, 0};
 
-    if (ranks->count == 1)
+    if (lane->count == 1)
         return true;
-    struct blocks blocks = cut_for_sums(ranks, &part, element_bytes);
+    struct blocks blocks = cut_for_sums(lane, &part, element_bytes);
     if (!arrive(lane, MW_RANKS_FOLD, &part, blocks.block_elements, error))
         return false;
     for (int64_t block = 0; block < blocks.count; block++) {
@@ -255,7 +253,7 @@ mw_ranks_all_fold(struct mw_ranks *ranks, int index, void *data, int64_t element
         fold_block(lane, data, &blocks, block, fold);
     }
     int64_t first;
-    mw_ranks_range(&part, ranks->index, &first);
+    mw_ranks_range(&part, lane->index, &first);
     return mw_ranks_all_gather(ranks, index, data, (char *)data + first * element_bytes, &part,
                                element_bytes, error);
 }
@@ -263,11 +261,10 @@ mw_ranks_all_fold(struct mw_ranks *ranks, int index, void *data, int64_t element
 static bool
 sum_fp64(struct mw_ranks_lane *lane, double *data, int64_t elements, GError **error)
 {
-    const struct mw_ranks *ranks = lane->ranks;
     double *terms = (double *)(void *)lane->scratch;
 
-    for (int step = 1; step < ranks->count; step++) {
-        int peer = peer_at(ranks, step), place = peer < ranks->index ? peer : peer - 1;
+    for (int step = 1; step < lane->count; step++) {
+        int peer = peer_at(lane, step), place = peer < lane->index ? peer : peer - 1;
         mw_ranks_link_receive(lane, 0, peer, terms + place * elements, elements * 8);
         mw_ranks_link_send(lane, 0, peer, data, elements * 8);
     }
@@ -275,9 +272,9 @@ sum_fp64(struct mw_ranks_lane *lane, double *data, int64_t elements, GError **er
         return false;
     for (int64_t i = 0; i < elements; i++) {
         double own = data[i], sum = 0;
-        for (int rank = 0; rank < ranks->count; rank++) {
-            int place = rank < ranks->index ? rank : rank - 1;
-            double term = rank == ranks->index ? own : terms[place * elements + i];
+        for (int rank = 0; rank < lane->count; rank++) {
+            int place = rank < lane->index ? rank : rank - 1;
+            double term = rank == lane->index ? own : terms[place * elements + i];
             sum = rank ? sum + term : term;
         }
         data[i] = sum;
@@ -292,11 +289,11 @@ mw_ranks_all_reduce_fp64(struct mw_ranks *ranks, int index, double *data, int64_
     struct mw_ranks_lane *lane = lane_of(ranks, index);
     struct mw_ranks_part part = {elements, elements, 0, 0};
 
-    if (ranks->count == 1)
+    if (lane->count == 1)
         return true;
     if (!arrive(lane, MW_RANKS_ALL_REDUCE_FP64, &part, 8, error))
         return false;
-    int64_t most = ranks->scratch_bytes / (ranks->count - 1) / 8;
+    int64_t most = ranks->scratch_bytes / (lane->count - 1) / 8;
     for (int64_t at = 0; at < elements; at += most)
         if (!sum_fp64(lane, data + at, MIN(most, elements - at), error))
             return false;
@@ -312,17 +309,17 @@ mw_ranks_broadcast(struct mw_ranks *ranks, int index, void *data, int64_t bytes,
     struct mw_ranks_lane *lane = lane_of(ranks, index);
     struct mw_ranks_part part = {bytes, bytes, 0, 0};
 
-    g_assert(root >= 0 && root < ranks->count);
+    g_assert(root >= 0 && root < lane->count);
     if (!arrive(lane, MW_RANKS_BROADCAST, &part, root, error))
         return false;
-    for (int64_t at = 0; ranks->count > 1 && at < bytes; at += MW_RANKS_MESSAGE_BYTES_MAX) {
+    for (int64_t at = 0; lane->count > 1 && at < bytes; at += MW_RANKS_MESSAGE_BYTES_MAX) {
         int64_t length = MIN(bytes - at, MW_RANKS_MESSAGE_BYTES_MAX);
         char *place = (char *)data + at;
 
-        if (ranks->index != root)
+        if (lane->index != root)
             mw_ranks_link_receive(lane, 0, root, place, length);
-        for (int step = 1; ranks->index == root && step < ranks->count; step++)
-            mw_ranks_link_send(lane, 0, peer_at(ranks, step), place, length);
+        for (int step = 1; lane->index == root && step < lane->count; step++)
+            mw_ranks_link_send(lane, 0, peer_at(lane, step), place, length);
         if (!mw_ranks_link_finish(lane, 0, false, error))
             return false;
     }
@@ -333,13 +330,13 @@ bool
 mw_ranks_worst(struct mw_ranks *ranks, int index, int status, int *worst, int *rank, GError **error)
 {
     struct mw_ranks_lane *lane = lane_of(ranks, index);
-    int at = ranks->index;
+    int at = lane->index;
 
     *worst = status;
     if (!mw_ranks_arrive(
             lane, (struct mw_ranks_arrival){.kind = MW_RANKS_BARRIER, .status = status}, error))
         return false;
-    for (int other = ranks->count - 1; ranks->count > 1 && other >= 0; other--) {
+    for (int other = lane->count - 1; lane->count > 1 && other >= 0; other--) {
         if (lane->arrivals[other].status < *worst)
             continue;
         *worst = (int)lane->arrivals[other].status;

@@ -28,7 +28,9 @@ struct mw_ranks_link; /* the transport's part of a lane */
 
 struct mw_ranks_lane {
     const struct mw_ranks *ranks;
-    char *scratch; /* NULL: alone */
+    int count, index; /* of its members, and of this rank among them */
+    int base, stride; /* member i is rank base + i * stride */
+    char *scratch;    /* NULL: alone */
     int64_t serial;
     int64_t waited_ns;                 /* for others to arrive */
     struct mw_ranks_arrival *arrivals; /* [count] */

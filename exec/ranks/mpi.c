@@ -187,8 +187,8 @@ mw_ranks_link_send(struct mw_ranks_lane *lane, int index, int peer, const void *
     struct message_set *set = &lane->link->sets[index];
 
     if (bytes)
-        posted(set, MPI_Isend(data, (int)bytes, MPI_BYTE, peer, 0, lane->link->comm,
-                              &set->requests[set->count]));
+        posted(set, MPI_Isend(data, (int)bytes, MPI_BYTE, lane->base + peer * lane->stride, 0,
+                              lane->link->comm, &set->requests[set->count]));
 }
 
 void
@@ -197,8 +197,8 @@ mw_ranks_link_receive(struct mw_ranks_lane *lane, int index, int peer, void *dat
     struct message_set *set = &lane->link->sets[index];
 
     if (bytes)
-        posted(set, MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, 0, lane->link->comm,
-                              &set->requests[set->count]));
+        posted(set, MPI_Irecv(data, (int)bytes, MPI_BYTE, lane->base + peer * lane->stride, 0,
+                              lane->link->comm, &set->requests[set->count]));
 }
 
 bool

@@ -16,6 +16,9 @@ static bool
 open_lane(struct mw_ranks *ranks, struct mw_ranks_lane *lane, GError **error)
 {
     lane->ranks = ranks;
+    lane->count = ranks->count;
+    lane->index = ranks->index;
+    lane->stride = 1;
     if (ranks->count == 1)
         return true;
     lane->arrivals = g_new0(struct mw_ranks_arrival, ranks->count);
@@ -255,12 +258,18 @@ agrees(const struct mw_ranks_arrival *a, const struct mw_ranks_arrival *b)
            a->shard_elements == b->shard_elements && a->detail == b->detail;
 }
 
+static int
+rank_of(const struct mw_ranks_lane *lane, int member)
+{
+    return lane->base + member * lane->stride;
+}
+
 static bool
 check_arrivals(const struct mw_ranks_lane *lane, GError **error)
 {
-    const struct mw_ranks_arrival *own = &lane->arrivals[lane->ranks->index];
+    const struct mw_ranks_arrival *own = &lane->arrivals[lane->index];
 
-    for (int rank = 0; rank < lane->ranks->count; rank++) {
+    for (int rank = 0; rank < lane->count; rank++) {
         const struct mw_ranks_arrival *other = &lane->arrivals[rank];
         if (agrees(own, other))
             continue;
@@ -268,8 +277,8 @@ check_arrivals(const struct mw_ranks_lane *lane, GError **error)
                     "rank %d is at collective %" PRId64 ", %s of %" PRId64
                     " elements, rank %d at %" PRId64 ", %s of %" PRId64
                     ": the ranks do not run the same plan",
-                    lane->ranks->index, own->serial, kind_name(own->kind), own->elements, rank,
-                    other->serial, kind_name(other->kind), other->elements);
+                    rank_of(lane, lane->index), own->serial, kind_name(own->kind), own->elements,
+                    rank_of(lane, rank), other->serial, kind_name(other->kind), other->elements);
         return false;
     }
     return true;
@@ -278,21 +287,33 @@ check_arrivals(const struct mw_ranks_lane *lane, GError **error)
 bool
 mw_ranks_arrive(struct mw_ranks_lane *lane, struct mw_ranks_arrival arrival, GError **error)
 {
-    const struct mw_ranks *ranks = lane->ranks;
-
-    if (ranks->count == 1)
+    if (lane->count == 1)
         return true;
     int64_t began_ns = mw_clock_now_ns();
     arrival.serial = lane->serial++;
-    lane->arrivals[ranks->index] = arrival;
-    for (int step = 1; step < ranks->count; step++) {
-        int peer = (ranks->index + step) % ranks->count;
+    lane->arrivals[lane->index] = arrival;
+    for (int step = 1; step < lane->count; step++) {
+        int peer = (lane->index + step) % lane->count;
         mw_ranks_link_receive(lane, 0, peer, &lane->arrivals[peer], sizeof arrival);
-        mw_ranks_link_send(lane, 0, peer, &lane->arrivals[ranks->index], sizeof arrival);
+        mw_ranks_link_send(lane, 0, peer, &lane->arrivals[lane->index], sizeof arrival);
     }
     bool all_here = mw_ranks_link_finish(lane, 0, true, error);
     lane->waited_ns += mw_clock_now_ns() - began_ns;
     return all_here && check_arrivals(lane, error);
+}
+
+void
+mw_ranks_group(struct mw_ranks *ranks, int index, int base, int stride, int count)
+{
+    struct mw_ranks_lane *lane = &ranks->lanes[index];
+
+    g_assert(index >= 0 && index < ranks->lane_count && stride > 0);
+    g_assert(base >= 0 && base + (count - 1) * stride < ranks->count);
+    g_assert(ranks->index >= base && (ranks->index - base) % stride == 0);
+    lane->count = count;
+    lane->index = (ranks->index - base) / stride;
+    lane->base = base;
+    lane->stride = stride;
 }
 
 int64_t

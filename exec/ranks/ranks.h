@@ -70,6 +70,11 @@ int mw_ranks_cores(const struct mw_ranks *ranks);
 /* A line for the user if the launcher keeps cores from this machine's ranks; or NULL. */
 const char *mw_ranks_notice(const struct mw_ranks *ranks);
 
+/* From now on the collectives of a lane are of `count` ranks alone, from `base` on and `stride`
+ * apart, this one among them: shards, roots and sums count them by their place there.  All of them
+ * call it before their next collective in the lane.  Messages to one rank name ranks of all. */
+void mw_ranks_group(struct mw_ranks *ranks, int lane, int base, int stride, int count);
+
 /* A part of a fetch unit (plan/plan.h, mw_tensor): the shard of rank r has the elements from
  * r * shard_elements on; the last shards may be shorter, or empty.  A collective may be of the
  * same range of every shard: `range_elements` from `range_first` on; 0: all from there on. */

@@ -6,10 +6,15 @@
  */
 #include "base/error.h"
 #include "base/spell.h"
+#include "exec/data/weights.h"
 #include "exec/trainer/internal.h"
 
 /* Streams of collectives in plans: 0 for data-parallel ones, 2 for those of a delayed update. */
 #define SLICING_STREAM 1
+/* Where data-parallel ranks meet that are not all ranks, for streams 0 and 2. */
+#define DATA_STREAM 10
+/* Where the first and the last stage meet. */
+#define COPIES_STREAM 12
 
 static struct mw_ranks_part
 whole_part(const struct mw_tensor *tensor, uint32_t tile)
@@ -127,7 +132,8 @@ mw_trainer_all_gather_parameters(struct mw_trainer *trainer, GError **error)
         bool gathers = tensor->trainable && tensor->params_whole && !tensor->state_whole;
         for (uint32_t tile = 0; gathers && tile < tensor->tiles; tile++) {
             struct mw_ranks_part part = whole_part(tensor, tile);
-            if (!all_gather_in_place(trainer, tensor, tile, &part, 0, error))
+            if (!all_gather_in_place(trainer, tensor, tile, &part,
+                                     mw_trainer_data_stream(trainer, 0), error))
                 return false;
         }
     }
@@ -167,6 +173,82 @@ reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
                                                 whole, &part, dtype, error);
 }
 
+/* --- copies of a tied embedding -------------------------------------------------------------- */
+
+#define COPIES_BLOCK_BYTES (1 << 20)
+
+/* Elements of the word embedding, from `first` on, and where the gradient's parts have them. */
+struct copies {
+    struct mw_trainer *trainer;
+    uint32_t tensor, tile;
+    int64_t first, elements;
+    char *block;
+    bool back; /* from the block to the parts */
+};
+
+static bool
+move_copy(const struct mw_weights_piece *piece, void *data)
+{
+    const struct copies *it = data;
+    const struct mw_tensor *tensor = &it->trainer->plan->tensors[it->tensor];
+    int64_t bytes = mw_trainer_gradient_bytes(tensor);
+    int64_t begin = MAX(piece->first, it->first);
+    int64_t end = MIN(piece->first + piece->count, it->first + it->elements);
+
+    if ((piece->weight.role != MW_WEIGHT_TOKENS && piece->weight.role != MW_WEIGHT_LOGITS) ||
+        begin >= end)
+        return true;
+    char *in_part = part_at(it->trainer, tensor->gradient_slot, it->tile) +
+                    bytes * (piece->at + begin - piece->first);
+    char *in_block = it->block + bytes * (begin - it->first);
+    memcpy(it->back ? in_part : in_block, it->back ? in_block : in_part, bytes * (end - begin));
+    return true;
+}
+
+static void
+move_copies(struct copies *it, bool back)
+{
+    const struct mw_plan *plan = it->trainer->plan;
+    const struct mw_tensor *tensor = &plan->tensors[it->tensor];
+
+    it->back = back;
+    for (it->tile = 0; it->tile < tensor->tiles; it->tile++) {
+        struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, it->tile};
+        mw_weights_walk(&plan->shape.decoder, &part, 0, mw_tensor_part_elements(tensor, it->tile),
+                        move_copy, it);
+    }
+}
+
+/* The first and the last stage cut theirs into unlike parts: they meet in blocks of the whole. */
+static bool
+sum_copies(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
+    int64_t all = decoder->vocab * decoder->hidden;
+    int64_t most = COPIES_BLOCK_BYTES / mw_trainer_gradient_bytes(tensor);
+    g_autofree char *block = g_malloc(COPIES_BLOCK_BYTES);
+    struct copies copies = {
+        .trainer = trainer, .tensor = (uint32_t)(tensor - trainer->plan->tensors), .block = block};
+
+    for (; copies.first < all; copies.first += most) {
+        copies.elements = MIN(most, all - copies.first);
+        move_copies(&copies, false);
+        if (!mw_ranks_all_reduce(trainer->options.ranks, COPIES_STREAM, block,
+                                 (enum mw_dtype)tensor->gradient_dtype, copies.elements, 1, error))
+            return false;
+        move_copies(&copies, true);
+    }
+    return true;
+}
+
+static bool
+is_of_copies(const struct mw_trainer *trainer, const struct mw_work *work)
+{
+    return work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_GRADIENTS &&
+           trainer->plan->comms[work->comm].spans[MW_AXIS_PP].count > 1;
+}
+
 /* --- ops ------------------------------------------------------------------------------------- */
 
 bool
@@ -182,6 +264,10 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     const struct mw_work *work = &trainer->plan->works[op->work];
     uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
 
+    if (mw_trainer_is_sum(work))
+        return mw_trainer_sum_slices(trainer, op, error);
+    if (is_of_copies(trainer, work))
+        return sum_copies(trainer, op, error);
     if (work->object == MW_OBJECT_UPDATED)
         return all_gather_updated(trainer, op, error);
     if (work->kind == MW_OP_BROADCAST)
@@ -235,6 +321,12 @@ refuse(GError **error, const char *what)
     return mw_refuse(error, "the executor does not run several ranks with %s", spelled);
 }
 
+bool
+mw_trainer_is_sum(const struct mw_work *work)
+{
+    return work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_ACTIVATIONS;
+}
+
 static bool
 check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError **error)
 {
@@ -243,8 +335,9 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
         const struct mw_lane *lane = &plan->lanes[op->lane];
         if (lane->kind != MW_LANE_COLLECTIVE)
             continue;
-        if (lane->index == SLICING_STREAM)
-            return refuse(error, "tensor slicing; {tp=1} runs");
+        if (lane->index == SLICING_STREAM && (!mw_decoder_is_slice(&plan->shape.decoder) ||
+                                              !mw_trainer_is_sum(&plan->works[op->work])))
+            return refuse(error, "tensor slices that share more than sums; {tp=1} runs");
         if (backend->apart && plan->works[op->work].kind != MW_OP_AGREE &&
             !mw_trainer_collects_on_device(plan, op))
             return refuse(error, "collectives of host memory; {backend=cpu} runs");
@@ -294,6 +387,60 @@ mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error)
     return trainer->peers != NULL;
 }
 
+static uint32_t
+count_slices(const struct mw_plan *plan)
+{
+    return (uint32_t)MAX(1, plan->shape.decoder.slice.count);
+}
+
+/* Of a plan's ranks, along an axis of all of them. */
+static uint32_t
+count_stages(const struct mw_plan *plan)
+{
+    uint32_t stages = 1;
+
+    for (uint32_t c = 0; c < plan->comm_count; c++)
+        stages = MAX(stages, plan->comms[c].spans[MW_AXIS_PP].count);
+    return stages;
+}
+
+/* Ranks count slices first and stages last: those that have the same slice of the same stage, and
+ * train on other sequences, are `slices` apart. */
+static void
+find_data_rank(struct mw_trainer *trainer)
+{
+    uint32_t slices = count_slices(trainer->plan);
+
+    trainer->ranks = trainer->world_ranks / (slices * count_stages(trainer->plan));
+    trainer->rank = trainer->world_rank / slices % trainer->ranks;
+}
+
+/* Lanes of collectives of fewer than all ranks. */
+static void
+group_ranks(struct mw_trainer *trainer)
+{
+    int slices = (int)count_slices(trainer->plan), world_rank = (int)trainer->world_rank;
+    int first = world_rank - (int)trainer->rank * slices, count = (int)trainer->ranks;
+    struct mw_ranks *ranks = trainer->options.ranks;
+
+    if (slices > 1)
+        mw_ranks_group(ranks, SLICING_STREAM, world_rank - world_rank % slices, 1, slices);
+    for (int i = 0; i < MW_TRAINER_TURN_STREAMS; i++)
+        mw_ranks_group(ranks, MW_TRAINER_TURN_STREAM + i, first, slices, count);
+    for (int i = 0; i < 2; i++)
+        mw_ranks_group(ranks, DATA_STREAM + i, first, slices, count);
+    int of_stage = slices * count, stages = (int)trainer->world_ranks / of_stage;
+    int stage = world_rank / of_stage;
+    if (stages > 1 && (stage == 0 || stage == stages - 1))
+        mw_ranks_group(ranks, COPIES_STREAM, world_rank % of_stage, (stages - 1) * of_stage, 2);
+}
+
+int
+mw_trainer_data_stream(const struct mw_trainer *trainer, int stream)
+{
+    return trainer->ranks < trainer->world_ranks ? DATA_STREAM + stream / 2 : stream;
+}
+
 bool
 mw_trainer_join(struct mw_trainer *trainer, GError **error)
 {
@@ -302,8 +449,7 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
 
     trainer->world_ranks = ranks ? mw_ranks_count(ranks) : 1;
     trainer->world_rank = ranks ? mw_ranks_index(ranks) : 0;
-    trainer->ranks = mw_trainer_is_stage(plan) ? 1 : trainer->world_ranks;
-    trainer->rank = mw_trainer_is_stage(plan) ? 0 : trainer->world_rank;
+    find_data_rank(trainer);
     if (plan->world_ranks != trainer->world_ranks) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan is for %u GPU%s, and %u rank%s started; mpirun -n %u starts as many",
@@ -315,10 +461,14 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
         return true;
     if (trainer->options.backend->apart && mw_trainer_is_stage(plan))
         return refuse(error, "pipeline stages on this backend; {backend=cpu} runs");
+    if (trainer->options.backend->apart && mw_decoder_is_slice(&plan->shape.decoder))
+        return refuse(error, "tensor slices on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && !trainer->options.backend->join)
         return refuse(error, "this backend; {backend=cpu} runs");
     for (uint32_t v = 0; v < trainer->options.variants->plan_count; v++)
         if (!check_ops(trainer->options.variants->plans[v], trainer->options.backend, error))
             return false;
+    if (trainer->ranks < trainer->world_ranks)
+        group_ranks(trainer);
     return true;
 }

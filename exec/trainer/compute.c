@@ -224,6 +224,38 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
     return compute;
 }
 
+/* Every slice gives to all what it has seen of a chunk's tokens; all join that in one order. */
+static bool
+gather_loss(struct mw_trainer *trainer, int stream, const struct mw_compute *compute,
+            GError **error)
+{
+    int64_t own = compute->tokens * MW_LOSS_SUMS, slices = compute->decoder->slice.count;
+    struct mw_ranks_part part = {.elements = own * slices, .shard_elements = own};
+    float *all = mw_compute_loss_sums(compute);
+
+    return trainer->collectives->all_gather(trainer->peers, stream, all,
+                                            all + own * compute->decoder->slice.index, &part,
+                                            sizeof *all, error);
+}
+
+bool
+mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    struct mw_op it = *op;
+    int stream = mw_trainer_stream(trainer, op);
+    int64_t elements;
+
+    it.tile = 0; /* a sum is of no part of the weights */
+    struct mw_compute compute = bind(trainer, &it);
+    void *sums = mw_compute_partial_sums(&compute, &elements);
+
+    if (!sums)
+        return gather_loss(trainer, stream, &compute, error);
+    return trainer->collectives->all_reduce(trainer->peers, stream, sums, trainer->kernels->dtype,
+                                            elements, error) &&
+           mw_trainer_give_sent(trainer, op, &compute, error);
+}
+
 bool
 mw_trainer_prepare(struct mw_trainer *trainer, GError **error)
 {

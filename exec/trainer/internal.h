@@ -97,7 +97,8 @@ struct mw_trainer {
     const struct mw_cpu_kernels *kernels; /* kernels of the host lanes */
     uint32_t rank, ranks;                 /* data-parallel rank: among those that train on other
                                            * sequences */
-    uint32_t world_rank, world_ranks; /* rank among all; other stages train on the same sequences */
+    uint32_t world_rank, world_ranks; /* rank among all; other stages, and tensor slices, train on
+                                       * the same sequences */
     int has_diverged;                 /* atomic: any lane may read it */
     _Atomic int64_t moved_ns;         /* when an op last began or ended, */
     _Atomic int64_t busy_until_ns;    /* and until when the rank counts as busy; monotonic clock */
@@ -278,6 +279,14 @@ bool mw_trainer_join(struct mw_trainer *trainer, GError **error);
 uint32_t mw_trainer_streams(const struct mw_trainer *trainer);
 /* Opens what collectives of device memory need.  Call it once the device is open. */
 bool mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error);
+/* Streams of owners' turns, after those of plans. */
+#define MW_TRAINER_TURN_STREAM 3
+#define MW_TRAINER_TURN_STREAMS 3
+/* Where ranks meet that have the same slice of the same stage and train on other sequences. */
+int mw_trainer_data_stream(const struct mw_trainer *trainer, int stream);
+/* Sums up what the slices of an operator have made, on all of them. */
+bool mw_trainer_is_sum(const struct mw_work *work);
+bool mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Whether a collective is of device memory only, not of numbers that hosts agree upon. */
 bool mw_trainer_collects_on_device(const struct mw_plan *plan, const struct mw_op *op);

@@ -332,6 +332,28 @@ wrong_part_move(const struct look *look)
     return move_fits(look, &move) ? NULL : "moves more than a slot holds";
 }
 
+/* The operator's slices, of which part does not matter, in a place of its own. */
+static const char *
+wrong_sum(const struct look *look)
+{
+    const struct mw_trainer *trainer = look->trainer;
+    const struct mw_step_shape *shape = &trainer->plan->shape;
+    const struct mw_operator_row *row = mw_operator_row(look->work->operator_);
+    bool chunked = row->in_token_chunks, loss = look->work->operator_ == MW_OPERATOR_LOSS;
+    int64_t tokens = chunked ? chunk_tokens(look) : trainer->tokens;
+    int64_t of_token = mw_trainer_element_bytes(trainer) * shape->decoder.hidden;
+
+    if (!(look->op->phase == MW_PHASE_BACKWARD ? row->sums_backward : row->sums_forward) ||
+        (row->place == MW_PLACE_BLOCK) != (look->op->layer >= 0) ||
+        look->op->shard >= (chunked ? shape->token_chunks : 1))
+        return "is of no sum";
+    if (loss && of_token < MW_LOSS_SUM_BYTES * shape->decoder.slice.count)
+        return "has no room for what slices see of a token: their model is too narrow";
+    return look->work->bytes == tokens * (loss ? MW_LOSS_SUM_BYTES : of_token)
+               ? NULL
+               : "sums up more or less than there is";
+}
+
 /* Checks collectives: whole parts and shards of them, in transit and at home. */
 static const char *
 wrong_collective(const struct look *look)
@@ -474,7 +496,7 @@ wrong_part_op(const struct look *look)
     case MW_OP_D2H:
         return wrong_part_move(look);
     default:
-        return wrong_collective(look);
+        return mw_trainer_is_sum(look->work) ? wrong_sum(look) : wrong_collective(look);
     }
 }
 
@@ -490,7 +512,8 @@ needs_tensor(const struct mw_work *work)
 {
     if (work->kind == MW_OP_COMPUTE)
         return has_weights(work->operator_);
-    return work->object != MW_OBJECT_CHECKPOINT && mw_op_traits(work->kind)->joins != MW_JOINS_PAIR;
+    return work->object != MW_OBJECT_CHECKPOINT && !mw_trainer_is_sum(work) &&
+           mw_op_traits(work->kind)->joins != MW_JOINS_PAIR;
 }
 
 /* Returns NULL if all operands of the op exist. */

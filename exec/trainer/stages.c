@@ -1,10 +1,10 @@
 /* Pipeline stages: activations go to the next stage, their gradients to the previous one. */
 #include "exec/trainer/internal.h"
 
-/* Streams of collectives after those of plans.  Owners' turns use them if there are no stages. A
- * middle stage sends and receives at the same time, over boundaries whose numbers differ by one. */
-#define FORWARD_STREAM 3
-#define BACKWARD_STREAM 5
+/* Streams of messages after those of plans and of owners' turns.  A middle stage sends and receives
+ * at the same time, over boundaries whose numbers differ by one. */
+#define FORWARD_STREAM 6
+#define BACKWARD_STREAM 8
 
 static const struct mw_work *
 work_of(const struct mw_trainer *trainer, const struct mw_op *op)
@@ -38,9 +38,13 @@ mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     const struct mw_work *work = work_of(trainer, op);
 
-    if (!is_hop(work))
-        return trainer->plan->lanes[op->lane].index;
-    uint32_t boundary = MIN(trainer->world_rank, peer_of(trainer, work));
+    if (!is_hop(work)) {
+        int stream = trainer->plan->lanes[op->lane].index;
+        bool of_all = work->kind == MW_OP_AGREE || mw_trainer_is_sum(work);
+        return of_all ? stream : mw_trainer_data_stream(trainer, stream);
+    }
+    uint32_t peer = peer_of(trainer, work), before = MIN(trainer->world_rank, peer);
+    uint32_t boundary = before / (MAX(trainer->world_rank, peer) - before);
     return (work->hop > 0 ? FORWARD_STREAM : BACKWARD_STREAM) + boundary % 2;
 }
 

@@ -62,9 +62,10 @@ struct mw_trainer_commit {
     int (*fields)(void *data, struct mw_commit_field *fields);
 };
 
-/* Lanes of collectives that ranks must have: those of plans, three for turns, and one to end a run
- * together. */
-#define MW_TRAINER_COLLECTIVE_LANES 8
+/* Lanes of collectives that ranks must have: those of plans, three for turns, four between stages,
+ * two for data-parallel ranks that are not all, one for the ends of a pipeline, and one to end a
+ * run together. */
+#define MW_TRAINER_COLLECTIVE_LANES 14
 
 #define MW_TRAINER_WISHES 7
 

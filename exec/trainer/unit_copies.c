@@ -35,11 +35,11 @@ is_narrow(const struct mw_trainer *trainer, const struct mw_op *op, uint32_t to)
 
 /* --- owners ---------------------------------------------------------------------------------- */
 
-/* Streams of the lanes of owners' transfers, after those of plans. */
+/* Of the lanes of owners' transfers. */
 static int
 stream_of(enum mw_op_kind kind)
 {
-    return kind == MW_OP_NVME_READ ? 3 : kind == MW_OP_H2D ? 4 : 5;
+    return MW_TRAINER_TURN_STREAM + (kind == MW_OP_NVME_READ ? 0 : kind == MW_OP_H2D ? 1 : 2);
 }
 
 int64_t

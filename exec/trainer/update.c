@@ -178,6 +178,53 @@ struct squares {
     bool device;
 };
 
+/* What all slices have, the first one counts; and the first stage its tied embedding. */
+static bool
+counts_elsewhere(const struct mw_decoder *decoder, const struct mw_weight *weight)
+{
+    if (decoder->copies_embedding && weight->role == MW_WEIGHT_LOGITS)
+        return true;
+    return !mw_decoder_is_first_slice(decoder) && mw_weight_is_of_all_slices(decoder, weight);
+}
+
+struct counted {
+    const struct mw_trainer *trainer;
+    const struct squares *sums;
+    double *partial; /* by block, from that of the sums' first element on */
+};
+
+static bool
+count_no_more(const struct mw_weights_piece *piece, void *data)
+{
+    const struct counted *it = data;
+    const struct mw_trainer *trainer = it->trainer;
+    const struct mw_tensor *tensor = &trainer->plan->tensors[it->sums->tensor];
+    int64_t bytes = mw_trainer_gradient_bytes(tensor), end = piece->at + piece->count;
+
+    if (!counts_elsewhere(&trainer->plan->shape.decoder, &piece->weight))
+        return true;
+    for (int64_t at = piece->at, next; at < end; at = next) {
+        double squares;
+        next = MIN(end, (at / MW_NORM_BLOCK + 1) * MW_NORM_BLOCK);
+        trainer->kernels->square_sums(&squares, (const char *)it->sums->gradient + at * bytes,
+                                      tensor->gradient_dtype == MW_DTYPE_FP32, next - at);
+        it->partial[at / MW_NORM_BLOCK] -= squares;
+    }
+    return true;
+}
+
+static void
+leave_to_others(const struct mw_trainer *trainer, const struct squares *sums, double *partial)
+{
+    const struct mw_tensor *tensor = &trainer->plan->tensors[sums->tensor];
+    struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, sums->tile};
+    struct counted counted = {trainer, sums, partial};
+
+    int64_t first = mw_trainer_state_of(trainer, sums->tensor, (uint32_t)sums->tile).first;
+    mw_weights_walk(&trainer->plan->shape.decoder, &part, first + sums->first_block * MW_NORM_BLOCK,
+                    sums->elements, count_no_more, &counted);
+}
+
 static bool
 square_sums(struct mw_trainer *trainer, const struct squares *sums, GError **error)
 {
@@ -191,6 +238,9 @@ square_sums(struct mw_trainer *trainer, const struct squares *sums, GError **err
     else if (!storage->backend->square_sums(storage->device, partial, sums->gradient, fp32,
                                             sums->elements, error))
         return false;
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    if (decoder->copies_embedding || !mw_decoder_is_first_slice(decoder))
+        leave_to_others(trainer, sums, partial);
     mw_trainer_add_sides(trainer, sums->tensor, sums->tile,
                          mw_trainer_state_of(trainer, sums->tensor, (uint32_t)sums->tile).first +
                              sums->first_block * MW_NORM_BLOCK,

@@ -128,8 +128,9 @@ In brackets: the largest contiguous request, GiB.
 
 {common.bullets(
     "The planner fetches a weight together with its bias and the norm before it, as one unit in "
-    "one buffer; DeepSpeed fetches each parameter alone.  With pieces of exactly 2 GiB that refuses a "
-    "tile of exactly 2 GiB, which DeepSpeed would be served, and with 1 MiB more it does not.",
+    "one buffer; DeepSpeed fetches each parameter alone.  With pieces of exactly 2 GiB that "
+    "refuses a tile of exactly 2 GiB, which DeepSpeed would be served, and with 1 MiB more it does "
+    "not.",
     "Factor 16 says only that 64K fits: no larger model was tried.")}""")
     common.write_csv(
         HERE / "result.csv",

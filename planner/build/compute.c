@@ -14,7 +14,7 @@
 static bool
 needs_sum(const struct builder *b, const struct visit *v, enum mw_operator operator_)
 {
-    return b->sizing->tp > 1 && v->layer >= 0 &&
+    return b->sizing->tp > 1 && v->tied != TIED_REST &&
            mw_sizing_all_reduces(operator_, v->phase == MW_PHASE_BACKWARD);
 }
 
@@ -22,16 +22,18 @@ static uint32_t
 slicing_op(struct builder *b, const struct visit *v, enum mw_op_kind kind,
            enum mw_operator operator_)
 {
-    int64_t bytes = b->sizing->element_bytes * b->sizing->tokens * b->sizing->model->hidden;
+    int64_t bytes = mw_sizing_sum_bytes(b->sizing, operator_);
     uint32_t work = mw_work_collective(b, kind, (struct subject){MW_OBJECT_ACTIVATIONS, operator_},
                                        b->tp_comm, bytes);
 
     return mw_build_op(b, LANE_SLICING, work,
-                       (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+                       (struct identity){v->phase, v->layer, v->micro_batch, v->tile, v->chunk});
 }
 
+/* What goes on to the next stage is the sum. */
 static void
-sum_slices(struct builder *b, const struct visit *v, enum mw_operator operator_, uint32_t slot)
+sum_slices(struct builder *b, const struct visit *v, enum mw_operator operator_, uint32_t slot,
+           bool last)
 {
     bool scatters = v->phase == MW_PHASE_BACKWARD && mw_sizing_tensor_overlap(b->sizing) &&
                     b->sizing->shape.sequence_parallel;
@@ -39,6 +41,8 @@ sum_slices(struct builder *b, const struct visit *v, enum mw_operator operator_,
     b->compute_wait =
         slicing_op(b, v, scatters ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE, operator_);
     mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+    if (last && b->stage_output != MW_NONE)
+        mw_build_use(b, b->stage_output, MW_USE_MODIFY, MW_ROLE_SENT);
 }
 
 /* Activations take turns in the slots of the working memory. */
@@ -267,14 +271,14 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
 {
     const struct mw_operator_info *info = it->info;
     struct identity id = {v->phase, v->layer, v->micro_batch, it->tile, v->chunk};
-    bool backward = v->phase == MW_PHASE_BACKWARD, in_layer = backward && v->layer >= 0;
+    bool backward = v->phase == MW_PHASE_BACKWARD;
     bool begins = it->tiles == 1 || v->tile == (backward ? it->tiles - 1 : 0);
     bool ends = it->tiles == 1 || v->tile == (backward ? 0 : it->tiles - 1);
     bool sums = ends && needs_sum(b, v, info->operator_);
     bool splits = sums && backward && mw_sizing_splits_backward(b->sizing, info);
     uint32_t input = MW_NONE;
 
-    if (begins && in_layer && mw_sizing_gathers_gradient(b->sizing, info->operator_))
+    if (begins && backward && mw_sizing_gathers_gradient(b->sizing, info->operator_))
         gather_gradient(b, v, it);
     if (splits && mw_sizing_gathers_input(b->sizing, info))
         input = gather_input(b, v, it);
@@ -285,7 +289,7 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
     if (!splits)
         use_gradient(b, it, gradients);
     if (sums)
-        sum_slices(b, v, info->operator_, own_activations(b, v));
+        sum_slices(b, v, info->operator_, own_activations(b, v), it->last);
     if (splits) {
         compute_weights(b, v, it, id, input);
         use_gradient(b, it, gradients);

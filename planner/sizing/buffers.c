@@ -136,21 +136,30 @@ activations_bytes(const struct mw_sizing *sizing)
     return (coded ? MAX(one, group) : group) + mw_sizing_kept_bytes(sizing, coded);
 }
 
+/* What passes between operators: two of the widest outputs, but at least one and three of the
+ * stream's width, which are the input and the output of a block, and a gradient (q may be wider).
+ * Tensor slices have narrow outputs, and the whole stream. */
+static int64_t
+passing_bytes(const struct mw_sizing *sizing, int64_t widest)
+{
+    const struct mw_model *model = sizing->model;
+    int64_t queries = mw_divide_up(model->heads, sizing->tp) * model->head_dim;
+    int64_t width = MAX(model->hidden, queries) + 2 * model->hidden;
+
+    return MAX(2 * widest, widest + sizing->element_bytes * sizing->tokens * width);
+}
+
 /* What must outlast the logits: the activations of layers that keep them, and what passes between
- * operators, which is two of the widest outputs, but at least one and three of the stream's width:
- * the input and the output of a block, and a gradient (q may be wider).  The sums of all layers'
- * attention lie beside it. */
+ * operators.  The sums of all layers' attention lie beside it. */
 static int64_t
 lasting_bytes(const struct mw_sizing *sizing, int64_t widest)
 {
     const struct mw_model *model = sizing->model;
-    int64_t width = MAX(model->hidden, model->heads * model->head_dim) + 2 * model->hidden;
     int64_t kept = mw_sizing_kept_layers(sizing);
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     int64_t rooms = mw_recomputed_largest(&recomputed) + kept;
-    int64_t passing = MAX(2 * widest, widest + sizing->element_bytes * sizing->tokens * width);
 
-    return passing + mw_sizing_kept_bytes(sizing, false) +
+    return passing_bytes(sizing, widest) + mw_sizing_kept_bytes(sizing, false) +
            SUM_BYTES * sizing->tokens * model->heads * rooms;
 }
 
@@ -183,7 +192,8 @@ set_activations(struct mw_sizing *sizing)
     for (int c = 0; c < MW_CLASS_TAIL; c++)
         widest = MAX(widest, classes[c].widest_bytes);
     /* One stretch is computed at a time, of many that are in flight. */
-    int64_t passing = sizing->stretches > 1 ? mw_divide_up(2 * widest, sets) : 2 * widest;
+    int64_t passing = sizing->settings.forward_only ? 2 * widest : passing_bytes(sizing, widest);
+    passing = sizing->stretches > 1 ? mw_divide_up(passing, sets) : passing;
     /* Without a backward nothing waits for it. */
     int64_t bytes = (sizing->settings.forward_only ? 0 : activations_bytes(sizing)) + passing;
     set_block(sizing, MW_BUFFER_ACTIVATIONS, sets, bytes, widest);

@@ -10,28 +10,12 @@ const struct mw_unit_tensor *mw_sizing_tensor(const struct mw_sizing *sizing, ui
  * of a unit the one that tiles cut, an embedding or a matrix product. */
 int mw_sizing_largest_operator(const struct mw_class_info *class, int first, int count);
 
-/* Whether the step has a backward of the embedding: nothing comes before it. */
-static inline bool
-mw_sizing_trains_head(const struct mw_sizing *sizing)
-{
-    return sizing->classes[MW_CLASS_HEAD].trained_params > 0;
-}
-
 /* The kind of buffer that serves a unit's tensor. */
 static inline enum mw_buffer_kind
 mw_buffer_of(enum mw_buffer_kind kind, bool tiled)
 {
     return tiled ? kind : kind + 1;
 }
-
-/* Whether an all-reduce of Megatron's slicing (ZeRO Sec. 2.1) follows: after the attention's
- * projection and after the MLP in forward and recompute; in backward, before the inputs of QKV and
- * of the MLP. */
-bool mw_sizing_all_reduces(enum mw_operator operator_, bool backward);
-
-/* Where slices share tokens and sums are scattered (mw_sizing_tensor_overlap), backward of a
- * product whose weights are sliced by rows begins with a gather of its result's gradient. */
-bool mw_sizing_gathers_gradient(const struct mw_sizing *sizing, enum mw_operator operator_);
 
 /* The operator that names a tensor: the one with the most parameters.  What tied logits have beside
  * the embedding is named as a projection. */

@@ -101,7 +101,8 @@ slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
 
     for (int i = p->unit->first; s->tp > 1 && i < p->unit->first + p->unit->count; i++) {
         const struct mw_operator_info *info = &p->class->operators[i];
-        ops += mw_sizing_all_reduces(info->operator_, backward);
+        ops += mw_sizing_all_reduces(info->operator_, backward) *
+               mw_sizing_token_parts(s, info->operator_);
         if (backward)
             ops += mw_sizing_splits_backward(s, info) + mw_sizing_gathers_input(s, info) +
                    mw_sizing_gathers_gradient(s, info->operator_);
@@ -129,8 +130,11 @@ layer_unit_ops(const struct mw_sizing *s, struct passage *p)
 static int64_t
 head_unit_ops(const struct mw_sizing *s, struct passage *p)
 {
+    int64_t pass = p->unit->tiles + p->unit->count - 1;
+
     p->loads = 1;
-    return (1 + mw_sizing_trains_head(s)) * (p->unit->tiles + p->unit->count - 1);
+    return pass + slicing_ops(s, p, false) +
+           mw_sizing_trains_head(s) * (pass + slicing_ops(s, p, true));
 }
 
 /* What tied logits have beside the embedding, forward and backward. */
@@ -138,11 +142,12 @@ static int64_t
 tied_rest_ops(const struct mw_sizing *s, struct passage *p)
 {
     int64_t pass = p->class->params ? p->unit->tiles - 1 : 0;
+    int64_t sums = slicing_ops(s, p, false) + slicing_ops(s, p, true);
 
     for (int i = p->unit->first; i < p->unit->first + p->unit->count; i++)
         pass += p->class->operators[i].params > 0;
     p->loads = !p->class->params ? 0 : mw_settings_layer_order(&s->settings) ? 1 : 2;
-    return 2 * pass;
+    return 2 * pass + sums;
 }
 
 /* The embedding's parts as the logits' weight, and the loss, in each chunk of the tokens. */
@@ -169,7 +174,7 @@ tail_unit_ops(const struct mw_sizing *s, struct passage *p)
         pass += mw_sizing_token_parts(s, p->class->operators[i].operator_) *
                 (i == tiled ? p->unit->tiles : 1);
     p->loads = logits_loads(s);
-    return 2 * pass;
+    return 2 * pass + slicing_ops(s, p, false) + slicing_ops(s, p, true);
 }
 
 /* --- the whole step -------------------------------------------------------------------------- */

@@ -175,6 +175,22 @@ mw_sizing_all_reduces(enum mw_operator operator_, bool backward)
     return backward ? row->sums_backward : row->sums_forward;
 }
 
+int64_t
+mw_sizing_sum_bytes(const struct mw_sizing *sizing, enum mw_operator operator_)
+{
+    int64_t tokens = mw_divide_up(sizing->tokens, mw_sizing_token_parts(sizing, operator_));
+
+    if (operator_ == MW_OPERATOR_LOSS)
+        return MW_LOSS_SUM_BYTES * tokens;
+    return sizing->element_bytes * tokens * sizing->model->hidden;
+}
+
+static bool
+is_of_layers(enum mw_operator operator_)
+{
+    return mw_operator_row((int)operator_)->place == MW_PLACE_BLOCK;
+}
+
 bool
 mw_sizing_tensor_overlap(const struct mw_sizing *sizing)
 {
@@ -191,7 +207,7 @@ mw_sizing_scatters_stages(const struct mw_sizing *sizing)
 bool
 mw_sizing_splits_backward(const struct mw_sizing *sizing, const struct mw_operator_info *info)
 {
-    return mw_sizing_tensor_overlap(sizing) && info->trained &&
+    return mw_sizing_tensor_overlap(sizing) && info->trained && is_of_layers(info->operator_) &&
            mw_sizing_all_reduces(info->operator_, true);
 }
 
@@ -199,7 +215,7 @@ bool
 mw_sizing_gathers_gradient(const struct mw_sizing *sizing, enum mw_operator operator_)
 {
     return mw_sizing_tensor_overlap(sizing) && sizing->shape.sequence_parallel &&
-           mw_sizing_all_reduces(operator_, false);
+           operator_ != MW_OPERATOR_LOSS && mw_sizing_all_reduces(operator_, false);
 }
 
 bool

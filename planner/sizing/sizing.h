@@ -406,6 +406,20 @@ int64_t mw_sizing_kept_of_model(const struct mw_sizing *first); /* of all stages
 /* Whether the parts of a checkpoint are gathered before it is recomputed from; slices that share
  * tokens begin with the part that they kept. */
 bool mw_sizing_gathers_checkpoints(const struct mw_sizing *sizing);
+/* Whether the step has a backward of the embedding: nothing comes before it. */
+static inline bool
+mw_sizing_trains_head(const struct mw_sizing *sizing)
+{
+    return sizing->classes[MW_CLASS_HEAD].trained_params > 0;
+}
+
+/* Whether an all-reduce of Megatron's slicing (ZeRO Sec. 2.1) follows: after the attention's
+ * projection and after the MLP in forward and recompute; in backward, of the gradients of the
+ * inputs of QKV and of the MLP.  As slices have parts of the vocabulary: after the embedding,
+ * within the loss, and of the gradient of the input of the logits. */
+bool mw_sizing_all_reduces(enum mw_operator operator_, bool backward);
+/* Its bytes, of a chunk of the tokens where the operator runs in chunks. */
+int64_t mw_sizing_sum_bytes(const struct mw_sizing *sizing, enum mw_operator operator_);
 /* Whether backward sums up the gradients of tensor slices' inputs beside the products of the
  * weights' gradients. */
 bool mw_sizing_tensor_overlap(const struct mw_sizing *sizing);
@@ -415,6 +429,9 @@ bool mw_sizing_scatters_stages(const struct mw_sizing *sizing);
 /* Whether these gradients of an operator are an op of their own, then; and whether its input, of
  * which each slice has its part of the tokens, is gathered again for it. */
 bool mw_sizing_splits_backward(const struct mw_sizing *sizing, const struct mw_operator_info *info);
+/* Where slices share tokens and sums are scattered, backward of a product whose weights are sliced
+ * by rows, and of the embedding, begins with a gather of its result's gradient. */
+bool mw_sizing_gathers_gradient(const struct mw_sizing *sizing, enum mw_operator operator_);
 bool mw_sizing_gathers_input(const struct mw_sizing *sizing, const struct mw_operator_info *info);
 /* Bytes that the pass reads and writes which stores a checkpoint in another type than that of
  * activations, or restores the activations from it; 0 where it has their type. */

@@ -145,6 +145,12 @@ mirror_moments(struct mw_mirrors *mirrors, const struct mw_narrow_moments *momen
     OUT(loss, 1), OUT(row_loss, rows), OUT(dlogits, rows * ld_dlogits), ld_dlogits,                \
     EITHER(logits, logits_fp32, rows * ld_logits), logits_fp32, ld_logits, IN(targets, rows),      \
     rows, vocab, scale
+#define MIRRORED_slice_entropy_sums                                                                \
+    OUT(sums, 3 * rows), IN(logits, rows * ld_logits), ld_logits, IN(targets, rows), rows, vocab,  \
+    first
+#define MIRRORED_slice_entropy                                                                     \
+    OUT(loss, 1), OUT(row_loss, rows), OUT(logits, rows * ld_logits), ld_logits,                   \
+    IN(sums, 3 * slices * rows), slices, IN(targets, rows), rows, vocab, first, scale
 #define MIRRORED_update                                                                            \
     step, OUT(w, n), OUT(m, n), OUT(v, n), OUT(param, n), EITHER(grad, grad_fp32, n), grad_fp32, n
 #define MIRRORED_update_narrow                                                                     \

@@ -3,6 +3,7 @@
 #include "exec/device/cpu/lanes.h"
 #include "exec/device/cpu/vector_math.h"
 
+#include <float.h>
 #include <math.h>
 
 /* Elements of one sum in fp32. */
@@ -119,6 +120,15 @@ row_entropy(mw_element *d, const void *row, bool fp32, int32_t target, int64_t v
     return log(sum) + (double)max - (double)at_target;
 }
 
+static double
+add_rows(const double *row_loss, int64_t rows)
+{
+    double total = 0.0;
+    for (int64_t r = 0; r < rows; r++)
+        total += row_loss[r];
+    return total;
+}
+
 void
 MW_CPU(cross_entropy)(double *loss, double *row_loss, mw_element *dlogits, int64_t ld_dlogits,
                       const void *logits, bool logits_fp32, int64_t ld_logits,
@@ -141,8 +151,75 @@ MW_CPU(cross_entropy)(double *loss, double *row_loss, mw_element *dlogits, int64
         int64_t from = counts ? vocab : 0;
         memset(d + from, 0, (size_t)(ld_dlogits - from) * sizeof *d);
     }
-    double total = 0.0;
+    *loss += add_rows(row_loss, rows);
+}
+
+/* --- slices of the vocabulary ---------------------------------------------------------------- */
+
+/* Of one row, in one slice or in all. */
+struct row_sums {
+    double max, sum, at_target;
+};
+
+static void
+see_slice(float *sums, const mw_element *row, int64_t at_target, int64_t vocab)
+{
+    float max = vocab ? row_max(row, false, vocab) : -FLT_MAX;
+    bool has = at_target >= 0 && at_target < vocab;
+
+    sums[0] = max;
+    sums[1] = vocab ? (float)row_sum(row, false, vocab, max) : 0.0f;
+    sums[2] = has ? logit(row, false, at_target) : 0.0f;
+}
+
+void
+MW_CPU(slice_entropy_sums)(float *sums, const mw_element *logits, int64_t ld_logits,
+                           const int32_t *targets, int64_t rows, int64_t vocab, int32_t first)
+{
+#pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < rows; r++)
-        total += row_loss[r];
-    *loss += total;
+        see_slice(sums + 3 * r, logits + r * ld_logits, (int64_t)targets[r] - first, vocab);
+}
+
+/* In the order of slices, on all of them alike. */
+static struct row_sums
+join_slices(const float *sums, int64_t slices, int64_t stride)
+{
+    struct row_sums all = {.max = -FLT_MAX};
+    for (int64_t s = 0; s < slices; s++)
+        all.max = fmax(all.max, sums[s * stride]);
+    for (int64_t s = 0; s < slices; s++) {
+        const float *one = sums + s * stride;
+        all.sum += one[1] * exp((double)one[0] - all.max);
+        all.at_target += one[2];
+    }
+    return all;
+}
+
+static void
+put_slice(mw_element *row, struct row_sums all, int64_t at_target, int64_t vocab, float scale)
+{
+    put_gradient(row, row, false, vocab, (float)all.max, (float)(scale / all.sum));
+    if (at_target >= 0 && at_target < vocab)
+        put_target(row + at_target, (float)(exp(all.at_target - all.max) / all.sum), scale);
+}
+
+void
+MW_CPU(slice_entropy)(double *loss, double *row_loss, mw_element *logits, int64_t ld_logits,
+                      const float *sums, int64_t slices, const int32_t *targets, int64_t rows,
+                      int64_t vocab, int32_t first, float scale)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        struct row_sums all = join_slices(sums + 3 * r, slices, 3 * rows);
+        mw_element *row = logits + r * ld_logits;
+        bool counts = targets[r] != -1;
+        int64_t from = counts ? vocab : 0;
+        row_loss[r] = counts ? log(all.sum) + all.max - all.at_target : 0.0;
+        if (counts)
+            put_slice(row, all, (int64_t)targets[r] - first, vocab, scale);
+        memset(row + from, 0, (size_t)(ld_logits - from) * sizeof *row);
+    }
+    if (loss)
+        *loss += add_rows(row_loss, rows);
 }

@@ -63,10 +63,10 @@ see_row(const struct loss &s, int64_t row)
 /* The row's gradient, and 0 after it.  The block works from the front, and if logits are fp32 in
  * the same memory, all threads have read before one writes. */
 MW_DEVICE void
-put_gradient(const struct loss &s, int64_t row, struct online seen, float at_target)
+put_gradient(const struct loss &s, int64_t row, struct online seen, float at_target,
+             int32_t target)
 {
     float factor = s.scale / seen.sum, probability = __expf(at_target - seen.max) / seen.sum;
-    int32_t target = s.targets[row];
 
     for (int64_t first = 0; first < s.ld_dlogits; first += MW_GROUP * blockDim.x) {
         int64_t i = first + MW_GROUP * threadIdx.x;
@@ -110,7 +110,7 @@ __launch_bounds__(ROW_THREADS) row_losses(struct loss s)
     if (threadIdx.x == 0)
         s.row_loss[row] = log((double)seen.sum) + (double)seen.max - (double)at_target[0];
     if (s.dlogits)
-        put_gradient(s, row, seen, at_target[0]);
+        put_gradient(s, row, seen, at_target[0], s.targets[row]);
 }
 
 __global__ void
@@ -125,7 +125,93 @@ __launch_bounds__(SUM_THREADS) add_losses(double *loss, const double *row_loss, 
         *loss += sum;
 }
 
+/* --- slices of the vocabulary ---------------------------------------------------------------- */
+
+__global__ void
+__launch_bounds__(ROW_THREADS) slice_sums(struct loss s, float *sums, int32_t first)
+{
+    int64_t row = blockIdx.x, at = (int64_t)s.targets[row] - first;
+    struct online seen = see_row(s, row);
+    float at_target[1] = {0.0f};
+
+    if (threadIdx.x)
+        return;
+    if (at >= 0 && at < s.vocab)
+        mw_load_either(at_target, s.logits, s.fp32, row * s.ld + at, 1, true);
+    sums[3 * row] = seen.max;
+    sums[3 * row + 1] = seen.sum;
+    sums[3 * row + 2] = at_target[0];
+}
+
+/* What all slices have seen of a row, in their order; the target's logit in `at_target`. */
+MW_DEVICE struct online
+join_slices(const float *sums, int64_t slices, int64_t stride, float *at_target)
+{
+    struct online all = {-FLT_MAX, 0.0f};
+
+    *at_target = 0.0f;
+    for (int64_t i = 0; i < slices; i++)
+        all.max = fmaxf(all.max, sums[i * stride]);
+    for (int64_t i = 0; i < slices; i++) {
+        all.sum += sums[i * stride + 1] * __expf(sums[i * stride] - all.max);
+        *at_target += sums[i * stride + 2];
+    }
+    return all;
+}
+
+__global__ void
+__launch_bounds__(ROW_THREADS)
+    slice_losses(struct loss s, const float *sums, int64_t slices, int64_t rows, int32_t first)
+{
+    int64_t row = blockIdx.x;
+    float at_target;
+
+    if (s.targets[row] == -1) {
+        if (threadIdx.x == 0)
+            s.row_loss[row] = 0.0;
+        clear_gradient(s, row);
+        return;
+    }
+    struct online all = join_slices(sums + 3 * row, slices, 3 * rows, &at_target);
+    if (threadIdx.x == 0)
+        s.row_loss[row] = log((double)all.sum) + (double)all.max - (double)at_target;
+    int64_t target = (int64_t)s.targets[row] - first;
+    bool has = target >= 0 && target < s.vocab;
+    put_gradient(s, row, all, at_target, has ? (int32_t)target : -1);
+}
+
 } // namespace
+
+int
+MW_CUDA(slice_entropy_sums)(void *stream, float *sums, const uint16_t *logits, int64_t ld_logits,
+                            const int32_t *targets, int64_t rows, int64_t vocab, int32_t first)
+{
+    bool wide = mw_aligned(16, logits) && ld_logits % MW_GROUP == 0;
+    struct loss s = {NULL, 0, NULL, logits, false, ld_logits, targets, vocab, 0.0f, wide};
+
+    if (!rows)
+        return 0;
+    MW_LAUNCH(slice_sums, (unsigned)rows, ROW_THREADS, 0, stream, s, sums, first);
+    return cudaGetLastError();
+}
+
+int
+MW_CUDA(slice_entropy)(void *stream, double *loss, double *row_loss, uint16_t *logits,
+                       int64_t ld_logits, const float *sums, int64_t slices,
+                       const int32_t *targets, int64_t rows, int64_t vocab, int32_t first,
+                       float scale)
+{
+    bool wide = mw_aligned(16, logits) && ld_logits % MW_GROUP == 0;
+    struct loss s = {logits,    ld_logits, row_loss, logits, false,
+                     ld_logits, targets,   vocab,    scale,  wide};
+
+    if (!rows)
+        return 0;
+    MW_LAUNCH(slice_losses, (unsigned)rows, ROW_THREADS, 0, stream, s, sums, slices, rows, first);
+    if (loss)
+        MW_LAUNCH(add_losses, 1, SUM_THREADS, 0, stream, loss, row_loss, rows);
+    return cudaGetLastError();
+}
 
 int
 MW_CUDA(cross_entropy)(void *stream, double *loss, double *row_loss, uint16_t *dlogits,

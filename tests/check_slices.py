@@ -1,0 +1,139 @@
+#!/usr/bin/python3
+"""Tensor slices: each rank trains a part of the heads, the MLP and the vocabulary; prints TAP.
+
+The losses and norms in fp32 are those of one rank, to the last digit that is printed, whatever is
+sharded, offloaded or recomputed, and with data-parallel ranks and pipeline stages beside them; what
+slices cannot be asked for is refused in one line.
+"""
+import json
+import random
+import re
+import sys
+
+from command import ROOT, Answer, Box, refused
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
+
+MACHINE = "-H aws-p5-48xlarge"
+TRAINING = "--data text.txt --backend cpu --dtype fp32 --lr 2e-3 --steps 4"
+FIXTURES = ROOT / "tests/fixtures"
+
+# Per case: the model, data-parallel ranks, slices, stages, and what else is asked.
+CASES = {
+    "ddp": ("gpt2", 1, 2, 1, "-s ddp"),
+    "three, of an odd vocabulary": ("odd", 1, 3, 1, "-s ddp --logits-chunks 2"),
+    "more slices than the MLP is wide": ("llama", 1, 4, 1, "-s ddp "
+                                         "--activation-checkpoint-interval 1"),
+    "tiles": ("odd", 1, 3, 1, "-s zero2 --tiles 2 --logits-chunks 2"),
+    "zero3": ("llama", 2, 2, 1, "-s zero3 --activation-checkpoint-interval 1"),
+    "offloaded": ("gpt2", 2, 2, 1, "-s zero-infinity-nvme"),
+    "delayed update": ("llama", 2, 2, 1, "-s zero-offload --dpu-start 2"),
+    "owners": ("llama", 2, 2, 1, "-s zero3 --partition owner"),
+    "frozen": ("odd", 1, 3, 1, "-s ddp --train qkv,final-norm"),
+    "stages": ("llama", 1, 2, 2, "-s ddp"),
+    "stages and data": ("llama", 2, 2, 2, "-s zero3 --activation-checkpoint-interval 1"),
+    "tied stages": ("odd", 1, 3, 2, "-s zero1"),
+    "tied stages and data": ("gpt2", 2, 2, 2, "-s zero1 --tiles 2 --logits-chunks 2"),
+}
+
+
+def write_models(box):
+    gpt2 = json.loads((FIXTURES / "gpt2-small/config.json").read_text())
+    llama = json.loads((FIXTURES / "llama-small/config.json").read_text())
+    for name, config in (("gpt2", gpt2), ("odd", gpt2 | {"vocab_size": 259, "n_embd": 48,
+                                                       "n_head": 6}),
+                         ("llama", llama | {"num_key_value_heads": 4})):
+        box.write(f"{name}.json", json.dumps(config))
+
+
+def steps(answer):
+    """Loss and norm of each."""
+    return re.findall(r"^ +\d+ +(\d+\.\d+) +(\d\S*) ", answer.out.decode(), re.M)
+
+
+def ranks(box, count, options):
+    return box.run(options, prefix=[*MPIRUN, str(count)], **RANKS_ENVIRONMENT)
+
+
+def check_case(box, model, data, slices, stages, options):
+    asked = f"run -m {model}.json {MACHINE} {TRAINING} --grad-accum 4 {options}"
+    alone = box.run(f"{asked} --batch {data * slices}")
+    if len(steps(alone)) != 4:
+        yield f"alone: {alone.err[-300:]}"
+    all_ranks = data * slices * stages
+    sliced = ranks(box, all_ranks, f"{asked} --batch 1 --tp {slices} --pp {stages} "
+                                   "--checkpoint-partition off")
+    if steps(sliced) != steps(alone):
+        yield f"{steps(sliced)}, alone {steps(alone)}: {sliced.err[-300:]}"
+
+
+def check_from_plan(box):
+    """A plan's file has the whole model, of which each rank takes its slice."""
+    asked = f"-m llama.json {MACHINE} -s ddp --batch 1 --grad-accum 2 --tp 2 --gpus 2"
+    box.run(f"plan {asked} --dtype fp32 --software memwall -o slices.plan")
+    training = TRAINING.replace("--dtype fp32", "")
+    of_plan = ranks(box, 2, f"run --plan slices.plan {MACHINE} {training}")
+    of_model = ranks(box, 2, f"run {asked.replace('--gpus 2', '')} {TRAINING}")
+    if len(steps(of_plan)) != 4 or steps(of_plan) != steps(of_model):
+        yield f"{steps(of_plan)}, of the model {steps(of_model)}: {of_plan.err[-300:]}"
+
+
+def check_sums(box):
+    """Of each micro-batch: two sums per layer each way, the embedding's result, the gradient of the
+    logits' input, and 12 bytes per token within the loss."""
+    box.run(f"plan -m llama.json {MACHINE} -s ddp --batch 1 --tp 2 --gpus 2 --software memwall "
+            "--activation-checkpoint-interval 0 -o slices.plan")
+    text = (box.folder / "slices.plan").read_text()
+    works = {number: (operator, int(size)) for number, operator, size in re.findall(
+        r"^work (\d+) all-reduce activations (\S+) .* bytes (\d+) ", text, re.M)}
+    tokens, hidden, layers = 2 * 24, 32, 2
+    expected = {"embedding": 1, "qkv": layers, "projection": layers, "mlp-up": layers,
+                "mlp-down": layers, "logits": 1, "loss": 1}
+    counts = dict.fromkeys(expected, 0)
+    for number in re.findall(r"^op \d+ lane \d+ work (\d+) ", text, re.M):
+        if number in works:
+            operator, size = works[number]
+            counts[operator] += 1
+            if size != tokens * (12 if operator == "loss" else 2 * hidden):
+                yield f"{operator}: {size} bytes"
+    if counts != expected:
+        yield f"sums: {counts}"
+
+
+def check_refused(box, options, words, count):
+    answer = ranks(box, count, options)
+    said = "\n".join(line for line in answer.err.splitlines() if line.startswith("memwall:"))
+    for wrong in refused(Answer(answer.status, answer.out, said), words):
+        yield f"{options}: {wrong}"
+
+
+def check_refusals(box):
+    run = f"run -m llama.json {MACHINE} {TRAINING} -s ddp --batch 1 --grad-accum 2"
+    few = f"run -m {FIXTURES}/llama-small/config.json {MACHINE} {TRAINING} -s ddp --batch 1"
+    for options, words, count in (
+            (f"{run} --tp 2 --save here", ["tensor slices", "no --save"], 2),
+            (f"{run} --tp 2 --sequence-parallel on", ["--sequence-parallel off"], 2),
+            (f"{run} --tp 2 --activation-checkpoint-interval 1", ["--checkpoint-partition off"], 2),
+            (f"{run} --tp 2 --train lora:2", ["--tp 2", "adapters"], 2),
+            (f"{few} --tp 4", ["--tp 4", "heads"], 4),
+            (f"{run} --tp 3", ["tp", "3", "heads"], 3)):
+        yield from check_refused(box, options, words, count)
+
+
+def tests(box):
+    rng = random.Random(5)
+    box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(40000)))
+    write_models(box)
+    yield "sums", check_sums(box)
+    if has_ranks():
+        yield "refusals", check_refusals(box)
+        yield "from a plan", check_from_plan(box)
+    for name, case in CASES.items() if has_ranks() else ():
+        yield f"losses/{name}", check_case(box, *case)
+
+
+def main():
+    return report_in(Box, tests)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
