@@ -369,6 +369,7 @@ served_of(const struct mw_question *question, int64_t generated, int64_t slices)
         .dp_per_node = (double)it.gpus_per_node,
         .tp = 1,
         .tp_per_node = 1,
+        .ep = 1,
         .state_bytes = 12,
         .element_bytes = 2,
     };

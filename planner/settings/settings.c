@@ -34,6 +34,7 @@ mw_settings_init(struct mw_settings *settings)
         .tp = 1,
         .sequence_parallel = MW_AUTO,
         .pp = 1,
+        .ep = 1,
         .micro_batch = MW_AUTO,
         .global_batch = MW_AUTO,
         .step_tokens_max = MW_AUTO,

@@ -98,6 +98,7 @@ struct mw_settings {
     int sequence_parallel;    /* 1: with tp, slices share the tokens of what they do not slice;
                                  MW_AUTO: as the software does */
     int64_t pp;               /* pipeline stages, default 1 */
+    int64_t ep;               /* data-parallel ranks over which experts are spread, default 1 */
     bool tp_fixed;            /* by a file: another value is refused */
     double micro_batch;       /* sequences per GPU, times tp whole; MW_AUTO: most that fit */
     int64_t global_batch;     /* sequences per step; MW_AUTO: micro_batch *

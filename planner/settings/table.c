@@ -92,6 +92,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_BATCH, "pp", MW_SETTING_INTEGER, FIELD(pp), 1, 1024, NULL, NULL, "N",
      "divide the layers into a pipeline of N stages, each on its own GPUs, which {grad-accum} "
      "micro-batches pass (default 1: no pipeline)"},
+    {MW_SETTINGS_BATCH, "ep", MW_SETTING_INTEGER, FIELD(ep), 1, 1 << 16, NULL, NULL, "N",
+     "spread the experts of each mixture over N neighbouring data-parallel GPUs, which send each "
+     "other tokens by all-to-alls (expert parallelism; default 1: every GPU has all experts of a "
+     "layer)"},
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
      "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
@@ -284,11 +288,13 @@ mw_setting_find(const char *name)
     return NULL;
 }
 
-/* Adapters have names of their own in a request. */
+/* Adapters have names of their own in a request, and spread experts the name of their MLP. */
 static bool
 has_own_parameters(int operator_)
 {
-    return mw_operator_row(operator_)->parameters && !mw_operator_row(operator_)->adapts;
+    const struct mw_operator_row *row = mw_operator_row(operator_);
+
+    return row->parameters && !row->adapts && !row->part_of;
 }
 
 /* Of those that have parameters and are not frozen. */
