@@ -640,10 +640,21 @@ mw_walk_tensors_of(int operator_)
     return adapted ? (int)adapted : operator_;
 }
 
+/* Of several of which a token meets some, each is an expert's: they lie where the experts do. */
+static int
+owner_of(const struct mw_model_tensor *tensor, const struct mw_walk *walk)
+{
+    if (!mw_dims_have(&walk->dims, MW_HAS(EXPERTS_SPREAD)) || tensor->met >= tensor->count)
+        return tensor->operator_;
+    return tensor->operator_ == MW_OPERATOR_MLP_UP     ? MW_OPERATOR_EXPERTS_UP
+           : tensor->operator_ == MW_OPERATOR_MLP_DOWN ? MW_OPERATOR_EXPERTS_DOWN
+                                                       : tensor->operator_;
+}
+
 static bool
 is_of(const struct mw_model_tensor *tensor, const struct mw_walk *walk, int operator_)
 {
-    return tensor->operator_ == mw_walk_tensors_of(operator_) &&
+    return owner_of(tensor, walk) == mw_walk_tensors_of(operator_) &&
            (tensor->stack == MW_STACK_ENDS || tensor->stack == MW_STACK_BLOCKS ||
             tensor->stack == (walk->experts ? MW_STACK_EXPERTS : MW_STACK_DENSE));
 }
@@ -660,9 +671,16 @@ has_tensors(const struct mw_walk *walk, int operator_)
 static void
 add_tensors(struct mw_operator_info *info, const struct mw_walk *walk)
 {
-    for (int i = 0; i < walk->model->tensor_count; i++)
-        if (is_of(&walk->model->tensors[i], walk, info->operator_))
-            mw_walk_add_tensor(info, walk, &walk->model->tensors[i]);
+    bool spread = mw_operator_row(info->operator_)->part_of != MW_OPERATOR_NONE;
+
+    for (int i = 0; i < walk->model->tensor_count; i++) {
+        struct mw_model_tensor tensor = walk->model->tensors[i];
+        if (!is_of(&tensor, walk, info->operator_))
+            continue;
+        if (spread)
+            tensor.count = (int32_t)walk->dims.width[MW_WIDTH_EXPERTS_HERE];
+        mw_walk_add_tensor(info, walk, &tensor);
+    }
 }
 
 int

@@ -45,9 +45,13 @@ check_tp(const struct mw_model *model, int64_t tp, GError **error)
 bool
 mw_model_can_spread(const struct mw_model *model)
 {
-    for (int i = 0; i < model->tensor_count; i++)
-        if (model->tensors[i].met < model->tensors[i].count)
+    for (int i = 0; i < model->tensor_count; i++) {
+        const struct mw_model_tensor *tensor = &model->tensors[i];
+        bool of_mlp =
+            tensor->operator_ == MW_OPERATOR_MLP_UP || tensor->operator_ == MW_OPERATOR_MLP_DOWN;
+        if (tensor->met < tensor->count && (!of_mlp || tensor->count != model->experts))
             return false;
+    }
     return model->experts > 1 && !model->stack_count && !model->described &&
            (!model->mixed || model->by_turns);
 }

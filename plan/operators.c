@@ -555,6 +555,14 @@ mw_operator_row(int operator_)
 }
 
 bool
+mw_operator_names_params(int operator_)
+{
+    const struct mw_operator_row *row = mw_operator_row(operator_);
+
+    return row->parameters && !row->adapts && !row->part_of;
+}
+
+bool
 mw_operator_takes_fp8(int operator_)
 {
     const struct mw_operator_row *row = mw_operator_row(operator_);

@@ -227,6 +227,10 @@ struct mw_operator_row {
 const struct mw_operator_row *mw_operator_row(int operator_); /* NULL out of range */
 const char *mw_operator_name(int operator_);
 
+/* Whether it has parameters that are trained or frozen by its own name: adapters, and experts that
+ * are spread, have those of other operators. */
+bool mw_operator_names_params(int operator_);
+
 /* Whether its products are with a layer's weights: those that software computes in fp8, as
  * Transformer Engine and torchao do. */
 bool mw_operator_takes_fp8(int operator_);

@@ -359,7 +359,7 @@ check_trained(const struct mw_settings *s, GError **error)
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
         const struct mw_operator_row *row = mw_operator_row(i);
-        early |= row->parameters && row->place != MW_PLACE_TAIL && !row->part_of &&
+        early |= row->parameters && !row->part_of && row->place != MW_PLACE_TAIL &&
                  is_trained(&s->trained, i);
     }
     if (s->frozen_dtype != MW_DTYPE_NONE && !s->trained.frozen)

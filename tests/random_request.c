@@ -334,8 +334,7 @@ draw_frozen(GRand *random, struct mw_settings *settings)
                                              MW_OPERATOR_PROJECTION, MW_OPERATOR_MLP_UP};
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        if (mw_operator_row(i)->parameters && !mw_operator_row(i)->adapts &&
-            !mw_operator_row(i)->part_of && once_in(random, 2))
+        if (mw_operator_names_params(i) && once_in(random, 2))
             settings->trained.frozen |= UINT32_C(1) << i;
     settings->trained.frozen &= ~(UINT32_C(1) << early[pick(random, 0, G_N_ELEMENTS(early) - 1)]);
     draw_adapters(random, &settings->trained);

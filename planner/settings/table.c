@@ -288,15 +288,6 @@ mw_setting_find(const char *name)
     return NULL;
 }
 
-/* Adapters have names of their own in a request, and spread experts the name of their MLP. */
-static bool
-has_own_parameters(int operator_)
-{
-    const struct mw_operator_row *row = mw_operator_row(operator_);
-
-    return row->parameters && !row->adapts && !row->part_of;
-}
-
 /* Of those that have parameters and are not frozen. */
 static char *
 operator_names(uint32_t frozen, const char *between)
@@ -304,7 +295,7 @@ operator_names(uint32_t frozen, const char *between)
     g_autoptr(GString) names = g_string_new(NULL);
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        if (has_own_parameters(i) && !(frozen >> i & 1))
+        if (mw_operator_names_params(i) && !(frozen >> i & 1))
             g_string_append_printf(names, "%s%s", names->len ? between : "", mw_operator_name(i));
     return g_strdup(names->str);
 }
@@ -613,7 +604,7 @@ parse_trained(const struct mw_setting *setting, const char *text, struct mw_sett
               GError **error)
 {
     g_auto(GStrv) names = g_strsplit(text, ",", -1);
-    struct mw_trained trained = {.frozen = all_that(has_own_parameters)};
+    struct mw_trained trained = {.frozen = all_that(mw_operator_names_params)};
 
     for (guint n = 0; n == 0 || names[n]; n++) {
         const char *name = names[n] ? names[n] : "";
@@ -622,7 +613,7 @@ parse_trained(const struct mw_setting *setting, const char *text, struct mw_sett
                 return false;
             continue;
         }
-        int i = find_operator(name, has_own_parameters);
+        int i = find_operator(name, mw_operator_names_params);
         if (i == MW_OPERATOR_COUNT || !(trained.frozen >> i & 1))
             return refuse_operator(setting, text, name, i < MW_OPERATOR_COUNT, error);
         trained.frozen &= ~(UINT32_C(1) << i);
