@@ -226,15 +226,15 @@ static const struct mw_operator_pass mlp_up_passes[] = {
  * is sorted by expert before, and sorted back behind them (Megatron-LM,
  * core/transformer/moe/token_dispatcher.py, sort_chunks_by_idxs). */
 static const struct mw_operator_parameter experts_up_parameters[] = {
-    MATRIX(EXPERTS, EXPERT, HIDDEN, NONE, .when = MW_HAS(GATE)),
-    MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, NONE, ALWAYS),
-    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
-    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(MLP_BIAS)),
+    MATRIX(EXPERTS, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS_SPREAD) | MW_HAS(GATE)),
+    MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS_SPREAD)),
+    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_SPREAD) | MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
+    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_SPREAD) | MW_HAS(MLP_BIAS)),
     END,
 };
 
 static const struct mw_operator_parameter experts_down_parameters[] = {
-    MATRIX(EXPERTS, HIDDEN, EXPERT, NONE, ALWAYS),
+    MATRIX(EXPERTS, HIDDEN, EXPERT, NONE, .when = MW_HAS(EXPERTS_SPREAD)),
     END,
 };
 
