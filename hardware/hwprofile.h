@@ -82,6 +82,7 @@ struct mw_offers {
     bool drives;             /* keeps state on drives */
     bool partitioned_stages; /* ZeRO-2 and ZeRO-3 beside pipeline stages */
     bool grouped_experts;    /* a kernel computes all experts of a layer */
+    bool expert_parallel;    /* spreads experts over ranks, and sends tokens there */
     bool recomputed_layers;  /* recomputes some layers, and keeps the activations of the others */
     bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout */
     bool hybrid_shard;       /* partitions over groups of GPUs that hold replicas */

@@ -161,8 +161,7 @@ mw_ring_crossing(const struct mw_ring *ring, enum mw_ring_kind kind)
         return mw_ring_bytes(1, ring->ranks) / planned;
     case MW_RING_ALL_REDUCE:
         return fmin(tree_nic_bytes(ring, 1), 2 * mw_ring_bytes(1, ring->ranks)) / (2 * planned);
-    case MW_RING_ALL_TO_ALL:
-        return ring->ranks_per_node;
+    case MW_RING_ALL_TO_ALL: /* plans state what each rank of a node sends */
     case MW_RING_BROADCAST:
     case MW_RING_SEND:
         break;

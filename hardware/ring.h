@@ -39,7 +39,7 @@ enum mw_ring_kind {
 };
 double mw_ring_by_protocol_s(const struct mw_ring *ring, enum mw_ring_kind kind, double bytes);
 /* Of large messages, the bytes that pass a node's adapters, for each byte that one ring over nodes
- * would pass there (docs/MODEL.md 7.5); 1 without by_protocol. */
+ * would pass there (docs/MODEL.md 7.5); 1 without by_protocol, and of an all-to-all. */
 double mw_ring_crossing(const struct mw_ring *ring, enum mw_ring_kind kind);
 
 /* What the group's ranks have of the node's adapters.  `groups_per_node` groups share them. */
@@ -109,11 +109,16 @@ mw_ring_all_reduce_s(const struct mw_ring *ring, double bytes)
                              : 2 * mw_ring_s(ring, bytes);
 }
 
+/* Each rank of a node sends its own bytes to the other nodes, which a ring passes once for all. */
 static inline double
 mw_ring_all_to_all_s(const struct mw_ring *ring, double bytes)
 {
-    return ring->by_protocol ? mw_ring_by_protocol_s(ring, MW_RING_ALL_TO_ALL, bytes)
-                             : mw_ring_s(ring, bytes);
+    struct mw_ring of_node = *ring;
+
+    if (ring->by_protocol)
+        return mw_ring_by_protocol_s(ring, MW_RING_ALL_TO_ALL, bytes);
+    of_node.nic_bytes_per_s /= ring->ranks_per_node;
+    return mw_ring_s(&of_node, bytes);
 }
 
 /* All bytes pass every link once; the latency counts the levels of the tree. */

@@ -27,8 +27,7 @@ trains_operators(const struct mw_launch_plan *plan)
     const struct mw_trained *trained = &plan->sizing->settings.trained;
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        if (mw_operator_row(i)->parameters && !mw_operator_row(i)->adapts &&
-            !(trained->frozen >> i & 1))
+        if (mw_operator_names_params(i) && !(trained->frozen >> i & 1))
             return true;
     return !trained->rank;
 }

@@ -43,6 +43,7 @@ set_mlp_widths(const struct mw_model *model, const struct mw_shape *shape, bool 
     width[MW_WIDTH_FFN] = ffn;
     width[MW_WIDTH_EXPERT] = expert;
     width[MW_WIDTH_EXPERTS] = mixture ? model->experts : 0;
+    width[MW_WIDTH_EXPERTS_HERE] = mixture ? model->experts / MAX(1, shape->ep) : 0;
     width[MW_WIDTH_INNER] = MW_SUM(ffn, MW_PRODUCT(model->experts_per_token, expert));
     width[MW_WIDTH_UP] = MW_PRODUCT(model->mlp_matrices - 1, width[MW_WIDTH_INNER]);
     width[MW_WIDTH_COPIES] = mixture ? MW_PRODUCT(model->experts_per_token, model->hidden) : 0;
@@ -64,6 +65,7 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
     const struct mw_family_tensors *tensors = model->family ? model->family->run.tensors : NULL;
     bool fused_qkv = mw_tensors_share(tensors, MW_WEIGHT_Q, MW_WEIGHT_V);
     bool fused_gate = gate && mw_tensors_share(tensors, MW_WEIGHT_GATE, MW_WEIGHT_UP);
+    bool spread = mixture && shape->ep > 1;
     const struct {
         bool has;
         mw_features feature;
@@ -88,6 +90,9 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
         {!model->tied_embedding, MW_HAS(UNTIED)},
         {model->dropout, MW_HAS(DROPOUT)},
         {mixture, MW_HAS(EXPERTS)},
+        {mixture && !spread, MW_HAS(EXPERTS_WITHIN)},
+        {spread, MW_HAS(EXPERTS_SPREAD)},
+        {spread && model->experts > shape->ep, MW_HAS(EXPERTS_SEVERAL)},
         {!model->kv_lora, MW_HAS(PLAIN_ATTENTION)},
         {model->kv_lora, MW_HAS(LATENT_ATTENTION)},
         {model->q_lora, MW_HAS(QUERY_LATENT)},
@@ -166,10 +171,10 @@ parameter_elements(const struct mw_walk *walk, const struct mw_operator_paramete
     switch (parameter->kind) {
     case MW_PARAMETER_EXPERTS:
     case MW_PARAMETER_EXPERTS_TWIN:
-        return MW_PRODUCT(width[MW_WIDTH_EXPERTS], width[parameter->rows],
+        return MW_PRODUCT(width[MW_WIDTH_EXPERTS_HERE], width[parameter->rows],
                           width[parameter->columns]);
     case MW_PARAMETER_EXPERTS_BIAS:
-        return MW_PRODUCT(width[MW_WIDTH_EXPERTS], width[parameter->rows]);
+        return MW_PRODUCT(width[MW_WIDTH_EXPERTS_HERE], width[parameter->rows]);
     case MW_PARAMETER_BIAS:
     case MW_PARAMETER_MORE_BIAS:
     case MW_PARAMETER_VECTOR:
@@ -188,7 +193,7 @@ parameter_sides(const struct mw_walk *walk, const struct mw_operator_parameter *
 
     if (!parameter->columns)
         return parameter_elements(walk, parameter);
-    return MW_PRODUCT(of_experts ? width[MW_WIDTH_EXPERTS] : 1,
+    return MW_PRODUCT(of_experts ? width[MW_WIDTH_EXPERTS_HERE] : 1,
                       MW_SUM(width[parameter->rows], width[parameter->columns]));
 }
 
@@ -245,7 +250,9 @@ take_product(struct mw_operator_info *info, struct mw_work_product product)
     last->m = mw_saturating_add(last->m, (int64_t)(rows + 0.5));
 }
 
-/* With experts one grouped kernel computes the products of all of them. */
+/* With experts one grouped kernel computes the products of all that a rank has.  Where they are
+ * spread over ranks, it has the tokens of as many ranks: as many as without, if experts are visited
+ * evenly, and each expert more. */
 static void
 add_product(struct mw_operator_info *info, const struct mw_walk *walk,
             const struct mw_operator_parameter *parameter, bool joins)
@@ -254,7 +261,7 @@ add_product(struct mw_operator_info *info, const struct mw_walk *walk,
     int64_t n = width[parameter->rows], k = width[parameter->columns], rows = walk->tokens;
     bool of_experts =
         parameter->kind == MW_PARAMETER_EXPERTS || parameter->kind == MW_PARAMETER_EXPERTS_TWIN;
-    int64_t count = of_experts ? walk->model->experts : 1;
+    int64_t count = of_experts ? width[MW_WIDTH_EXPERTS_HERE] : 1;
 
     if (!n || !k)
         return;
@@ -467,9 +474,10 @@ static bool
 is_trained(const struct mw_walk *walk, const struct mw_operator_row *row, int operator_)
 {
     bool tied = operator_ == MW_OPERATOR_LOGITS && !mw_dims_have(&walk->dims, MW_HAS(UNTIED));
+    int named = row->part_of ? (int)row->part_of : operator_;
 
     return !row->parameters ||
-           !(walk->trained.frozen >> (tied ? MW_OPERATOR_EMBEDDING : operator_) & 1);
+           !(walk->trained.frozen >> (tied ? MW_OPERATOR_EMBEDDING : named) & 1);
 }
 
 /* Weights that nobody trains may be narrower: those of the products of layers (QLoRA,
@@ -632,10 +640,21 @@ mw_walk_tensors_of(int operator_)
     return adapted ? (int)adapted : operator_;
 }
 
+/* Of several of which a token meets some, each is an expert's: they lie where the experts do. */
+static int
+owner_of(const struct mw_model_tensor *tensor, const struct mw_walk *walk)
+{
+    if (!mw_dims_have(&walk->dims, MW_HAS(EXPERTS_SPREAD)) || tensor->met >= tensor->count)
+        return tensor->operator_;
+    return tensor->operator_ == MW_OPERATOR_MLP_UP     ? MW_OPERATOR_EXPERTS_UP
+           : tensor->operator_ == MW_OPERATOR_MLP_DOWN ? MW_OPERATOR_EXPERTS_DOWN
+                                                       : tensor->operator_;
+}
+
 static bool
 is_of(const struct mw_model_tensor *tensor, const struct mw_walk *walk, int operator_)
 {
-    return tensor->operator_ == mw_walk_tensors_of(operator_) &&
+    return owner_of(tensor, walk) == mw_walk_tensors_of(operator_) &&
            (tensor->stack == MW_STACK_ENDS || tensor->stack == MW_STACK_BLOCKS ||
             tensor->stack == (walk->experts ? MW_STACK_EXPERTS : MW_STACK_DENSE));
 }
@@ -652,9 +671,16 @@ has_tensors(const struct mw_walk *walk, int operator_)
 static void
 add_tensors(struct mw_operator_info *info, const struct mw_walk *walk)
 {
-    for (int i = 0; i < walk->model->tensor_count; i++)
-        if (is_of(&walk->model->tensors[i], walk, info->operator_))
-            mw_walk_add_tensor(info, walk, &walk->model->tensors[i]);
+    bool spread = mw_operator_row(info->operator_)->part_of != MW_OPERATOR_NONE;
+
+    for (int i = 0; i < walk->model->tensor_count; i++) {
+        struct mw_model_tensor tensor = walk->model->tensors[i];
+        if (!is_of(&tensor, walk, info->operator_))
+            continue;
+        if (spread)
+            tensor.count = (int32_t)walk->dims.width[MW_WIDTH_EXPERTS_HERE];
+        mw_walk_add_tensor(info, walk, &tensor);
+    }
 }
 
 int

@@ -190,6 +190,7 @@ struct mw_shape {
     int64_t seq;
     int64_t tp;
     bool sequence_parallel; /* of tp slices each has its part of the tokens, where none is sliced */
+    int64_t ep; /* ranks over which each mixture's experts are spread; 0 or 1: each has all */
     bool flash_attention;
     bool scores_again;   /* selective recomputation, where attention stores scores */
     enum mw_dtype dtype; /* of activations; MW_DTYPE_NONE: one of 16 bits */
@@ -309,6 +310,9 @@ int64_t mw_model_dimension_max(const char *name);
 
 /* Every dimension in range, heads divide, no overflow of int64 in params or state bytes. */
 bool mw_model_validate(const struct mw_model *model, const char *origin, GError **error);
+/* Whether it is a mixture each of whose layers is known with its own experts, so that these can be
+ * spread over ranks. */
+bool mw_model_can_spread(const struct mw_model *model);
 /* The shape suits the model (tp divides heads and MLP, seq within learned positions), and the
  * FLOPs and bytes of a step's passes over one micro-batch fit int64.  If so, *walk has its
  * operators. */

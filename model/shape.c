@@ -42,6 +42,20 @@ check_tp(const struct mw_model *model, int64_t tp, GError **error)
     return true;
 }
 
+bool
+mw_model_can_spread(const struct mw_model *model)
+{
+    for (int i = 0; i < model->tensor_count; i++) {
+        const struct mw_model_tensor *tensor = &model->tensors[i];
+        bool of_mlp =
+            tensor->operator_ == MW_OPERATOR_MLP_UP || tensor->operator_ == MW_OPERATOR_MLP_DOWN;
+        if (tensor->met < tensor->count && (!of_mlp || tensor->count != model->experts))
+            return false;
+    }
+    return model->experts > 1 && !model->stack_count && !model->described &&
+           (!model->mixed || model->by_turns);
+}
+
 /* An adapter of a larger rank has more parameters than what it adapts. */
 static bool
 check_rank(const struct mw_model *model, const struct mw_shape *shape, GError **error)

@@ -340,6 +340,29 @@ find_one(struct mw_step_check *check, enum mw_op_kind kind, uint32_t *found)
                                                check->program, mw_op_kind_name(kind));
 }
 
+int64_t
+mw_step_replicas(const struct mw_step_check *check, const struct mw_tensor *tensor)
+{
+    return tensor->spread > 1 ? check->dp / tensor->spread : check->dp;
+}
+
+bool
+mw_step_meets_replicas(const struct mw_step_check *check, uint32_t op,
+                       const struct mw_tensor *tensor)
+{
+    const struct mw_comm *comm = &check->plan->comms[mw_step_work(check, op)->comm];
+    int64_t stride = check->tp * (tensor->spread > 1 ? tensor->spread : 1);
+    bool good = true;
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
+        good =
+            good &&
+            comm->spans[axis].count == (axis == MW_AXIS_DP ? mw_step_replicas(check, tensor) : 1) &&
+            (axis != MW_AXIS_DP || comm->spans[axis].count == 1 ||
+             comm->spans[axis].stride == stride);
+    return good;
+}
+
 /* All ranks agree on the norm; so its communicator says how they are divided. */
 static bool
 find_ranks(struct mw_step_check *check)

@@ -100,6 +100,12 @@ bool mw_step_has(const struct mw_step_check *check, int64_t layer);
 /* The layer behind the stretch that begins with `layer`, and where the next one begins. */
 int64_t mw_step_stretch_end(const struct mw_step_check *check, int64_t layer);
 int64_t mw_step_next_stretch(const struct mw_step_check *check, int64_t layer);
+/* Data-parallel ranks that have the tensor's elements, and divide them: all, or where experts are
+ * spread one in `spread`. */
+int64_t mw_step_replicas(const struct mw_step_check *check, const struct mw_tensor *tensor);
+/* Whether the op's group has just these ranks. */
+bool mw_step_meets_replicas(const struct mw_step_check *check, uint32_t op,
+                            const struct mw_tensor *tensor);
 enum mw_tier mw_step_tier(const struct mw_step_check *check, uint32_t slot);
 
 static inline const struct mw_work *

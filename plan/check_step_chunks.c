@@ -93,8 +93,10 @@ look_at(struct mw_step_check *check, uint32_t c)
     bool host = off && !it.streams;
     bool down = it.param != MW_TIER_GPU && !host;
 
+    bool replicas = mw_step_replicas(check, first) > 1;
+
     it.gathers = mw_optimizer_orthogonalizes(check->plan->shape.optimizer) && !first->state_whole &&
-                 check->dp > 1;
+                 replicas;
     it.all = BIT(UPDATE) |
              if_so(it.gradient != MW_TIER_NVME && !check->plan->shape.updates_beside, NORM) |
              if_so(drives || it.gradient == MW_TIER_NVME, STATE_READ) |
@@ -103,7 +105,7 @@ look_at(struct mw_step_check *check, uint32_t c)
              if_so(drives, STATE_WRITE) | if_so(down, UPDATED_DOWN) |
              if_so(it.param == MW_TIER_NVME, UPDATED_WRITE) |
              if_so(it.param == MW_TIER_GPU && host, UPDATED_UP) |
-             if_so(first->params_whole && !first->state_whole && check->dp > 1, UPDATED_GATHER);
+             if_so(first->params_whole && !first->state_whole && replicas, UPDATED_GATHER);
     return it;
 }
 
@@ -279,7 +281,9 @@ does(const struct look *it, enum deed deed)
     case UPDATED_WRITE:
         return leaves(it, takes(it, UPDATED_DOWN) ? UPDATED_DOWN : UPDATE, true);
     case UPDATED_GATHER:
-        return uses_homes(it, MW_ROLE_PARAMETER);
+        return mw_step_meets_replicas(it->check, it->index,
+                                      &it->check->plan->tensors[it->chunk->first_tensor]) &&
+               uses_homes(it, MW_ROLE_PARAMETER);
     case STATE_GATHER:
         return has_state(it) && updates_with(it);
     default:

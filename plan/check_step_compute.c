@@ -410,6 +410,8 @@ struct walk {
     uint32_t lane, before;
     uint32_t partial;               /* the op whose results tensor slices sum up; MW_NONE: none */
     uint32_t last_sum, last_gather; /* collectives of tensor slices */
+    uint32_t exchanging;            /* the op whose tokens go to other ranks; MW_NONE: none */
+    uint32_t last_exchange;
 };
 
 static bool
@@ -487,6 +489,65 @@ check_sum(struct row *row, const struct walk *walk, uint32_t index)
                           mw_step_label(check, walk->partial).text, mw_op_kind_name((int)kind));
 }
 
+/* Whether experts are spread over ranks, and the op's tokens come from these, or go back to them:
+ * their gradients go the other way. */
+static bool
+exchanges(const struct row *row, const struct expected *it, bool before)
+{
+    const struct mw_step_check *check = row->check;
+    const struct mw_operator_row *operator_ = mw_operator_row(it->operator_);
+    uint32_t t = check->tensor_of[(it->layer + 1) * MW_OPERATOR_COUNT + it->operator_];
+
+    return it->layer >= 0 && t != MW_NONE && check->plan->tensors[t].spread > 1 &&
+           ((it->phase == MW_PHASE_BACKWARD) == before ? operator_->returns_tokens
+                                                       : operator_->takes_tokens);
+}
+
+/* An all-to-all over as many ranks as the op's experts are spread over. */
+static bool
+is_exchange(const struct row *row, uint32_t collective, uint32_t of, uint32_t after,
+            uint32_t before)
+{
+    const struct mw_step_check *check = row->check;
+
+    if (!is_between(row, collective, of, after, before))
+        return false;
+    uint32_t t = mw_step_tensor(check, of);
+    const struct mw_axis_span *spans =
+        check->plan->comms[mw_step_work(check, collective)->comm].spans;
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
+        if (spans[axis].count != (axis == MW_AXIS_EP ? check->plan->tensors[t].spread : 1))
+            return false;
+    return true;
+}
+
+/* Each op whose tokens other ranks have has its own all-to-all before it or behind it. */
+static bool
+check_exchange(struct row *row, struct walk *walk, uint32_t before, uint32_t index,
+               const struct expected *it, bool another)
+{
+    struct mw_step_check *check = row->check;
+    bool first = before == MW_NONE || !is_part_of(row, before, index);
+
+    if (exchanges(row, it, true) && first &&
+        !is_exchange(row, walk->last_exchange, index, before, index))
+        return mw_plan_refuse(&check->base, "%s: no all-to-all brings its tokens",
+                              mw_step_label(check, index).text);
+    walk->exchanging = exchanges(row, it, false) && !another ? index : MW_NONE;
+    return true;
+}
+
+static bool
+check_exchanged(struct row *row, const struct walk *walk, uint32_t index)
+{
+    struct mw_step_check *check = row->check;
+
+    return walk->exchanging == MW_NONE ||
+           is_exchange(row, walk->last_exchange, walk->exchanging, walk->exchanging, index) ||
+           mw_plan_refuse(&check->base, "%s: no all-to-all returns its tokens before the next op",
+                          mw_step_label(check, walk->exchanging).text);
+}
+
 /* Where slices share tokens and sums are scattered: the gradient of the result of a product whose
  * weights are sliced by rows, and the input of one whose weights' gradients are computed. */
 static bool
@@ -532,12 +593,13 @@ walk_op(struct row *row, struct walk *walk, uint32_t index)
          !mw_plan_clock_done_before(check->base.clock, walk->before, index)))
         return mw_plan_refuse(&check->base, "%s: need not wait for what is computed before it",
                               mw_step_label(check, index).text);
-    if (!of_weights && !check_sum(row, walk, index))
+    if (!of_weights && (!check_sum(row, walk, index) || !check_exchanged(row, walk, index)))
         return false;
     uint32_t before = walk->before;
     walk->lane = op->lane;
     walk->before = index;
     walk->partial = of_weights ? walk->partial : MW_NONE;
+    walk->exchanging = of_weights ? walk->exchanging : MW_NONE;
     if (op->layer < 0 && !check->plan->shape.has_decoder)
         return true;
     uint32_t *next = &walk->next[op->micro_batch];
@@ -550,6 +612,8 @@ walk_op(struct row *row, struct walk *walk, uint32_t index)
                    !row->all[*next].of_weights;
     if (!of_weights && is_summed(row, index, another))
         walk->partial = index;
+    if (!of_weights && !check_exchange(row, walk, before, index, it, another))
+        return false;
     return check_gathered(row, walk, before, index, it) && check_marks(row, index, it) &&
            check_tokens(check, index);
 }
@@ -566,10 +630,12 @@ walk_program(struct row *row, struct walk *walk)
         if (work->object == MW_OBJECT_ACTIVATIONS &&
             (work->kind == MW_OP_ALL_REDUCE || work->kind == MW_OP_REDUCE_SCATTER))
             walk->last_sum = check->ops[i];
+        if (work->object == MW_OBJECT_ACTIVATIONS && work->kind == MW_OP_ALL_TO_ALL)
+            walk->last_exchange = check->ops[i];
         if (work->kind == MW_OP_COMPUTE && !walk_op(row, walk, check->ops[i]))
             return false;
     }
-    if (!check_sum(row, walk, MW_NONE))
+    if (!check_sum(row, walk, MW_NONE) || !check_exchanged(row, walk, MW_NONE))
         return false;
     for (uint32_t m = 0; m < check->plan->shape.micro_batches; m++) {
         const struct expected *it = &row->all[walk->next[m]];
@@ -632,8 +698,12 @@ mw_step_check_compute(struct mw_step_check *check)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
     struct row row = {.check = check};
-    struct walk walk = {
-        .before = MW_NONE, .partial = MW_NONE, .last_sum = MW_NONE, .last_gather = MW_NONE};
+    struct walk walk = {.before = MW_NONE,
+                        .partial = MW_NONE,
+                        .last_sum = MW_NONE,
+                        .last_gather = MW_NONE,
+                        .exchanging = MW_NONE,
+                        .last_exchange = MW_NONE};
 
     if (shape->has_decoder)
         row.dims = mw_decoder_dims(&shape->decoder);

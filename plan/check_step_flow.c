@@ -215,8 +215,9 @@ check_fetch(struct mw_step_check *check, uint32_t index)
         break;
     case MW_OP_ALL_GATHER:
     case MW_OP_BROADCAST:
-        good = home == MW_TIER_GPU ? from == tensor->param_slot
-                                   : is_made_by(check, from, t, MW_OBJECT_PARAMETERS, MW_OP_H2D);
+        good = mw_step_meets_replicas(check, index, tensor) &&
+               (home == MW_TIER_GPU ? from == tensor->param_slot
+                                    : is_made_by(check, from, t, MW_OBJECT_PARAMETERS, MW_OP_H2D));
         break;
     default:
         break;
@@ -236,14 +237,15 @@ check_parameters(struct mw_step_check *check, uint32_t index, uint32_t t)
                  mw_step_work(check, index)->object != MW_OBJECT_GRADIENTS &&
                  !(operator_ == MW_OPERATOR_EMBEDDING && op->phase == MW_PHASE_BACKWARD);
     bool on_gpu = mw_step_tier(check, tensor->param_slot) == MW_TIER_GPU;
+    int64_t replicas = mw_step_replicas(check, tensor);
 
     if (slot == MW_NONE)
         return !needs || refuse(check, index, "lacks its parameters");
-    if (tensor->params_whole || (on_gpu && check->dp == 1))
+    if (tensor->params_whole || (on_gpu && replicas == 1))
         return slot == tensor->param_slot ||
                refuse(check, index, "computes with parameters that are not its tensor's");
-    return (check->dp > 1 ? is_gathered(check, slot, t)
-                          : is_made_by(check, slot, t, MW_OBJECT_PARAMETERS, MW_OP_H2D)) ||
+    return (replicas > 1 ? is_gathered(check, slot, t)
+                         : is_made_by(check, slot, t, MW_OBJECT_PARAMETERS, MW_OP_H2D)) ||
            refuse(check, index, "computes with parameters that were not brought there");
 }
 
@@ -291,7 +293,7 @@ times(const struct mw_step_check *check, const struct mw_tensor *tensor, enum mw
     case MW_STEP_COPIES:
         return is_copied(check, tensor);
     case MW_STEP_REDUCE:
-        return check->dp == 1 ? 0 : whole ? 1 : all;
+        return mw_step_replicas(check, tensor) == 1 ? 0 : whole ? 1 : all;
     case MW_STEP_REPLICAS:
         return check->rp == 1 ? 0 : is_summed_before_replicas(check, tensor) ? 1 : all;
     case MW_STEP_DOWN:
@@ -312,7 +314,7 @@ times(const struct mw_step_check *check, const struct mw_tensor *tensor, enum mw
 static bool
 is_made_at_home(const struct mw_step_check *check, const struct mw_tensor *tensor)
 {
-    return (tensor->gradients_whole || check->dp == 1) && !tensor->summed &&
+    return (tensor->gradients_whole || mw_step_replicas(check, tensor) == 1) && !tensor->summed &&
            mw_step_tier(check, tensor->gradient_slot) == MW_TIER_GPU;
 }
 
@@ -500,8 +502,9 @@ goes_down(struct mw_step_check *check, uint32_t index, uint32_t t)
         return false;
     if (passing)
         return has_sum_of(check, from, index, t, (uint32_t)check->plan->shape.micro_batches);
-    return check->dp > 1 ? is_gradient_of(check, from, index, t, MW_OP_REDUCE_SCATTER)
-                         : takes_made(check, index, t, from);
+    return mw_step_replicas(check, tensor) > 1
+               ? is_gradient_of(check, from, index, t, MW_OP_REDUCE_SCATTER)
+               : takes_made(check, index, t, from);
 }
 
 static bool
@@ -525,7 +528,7 @@ accumulates(struct mw_step_check *check, uint32_t index, uint32_t t)
         return false;
     if (times(check, tensor, MW_STEP_DOWN) && !passing)
         return is_gradient_of(check, from, index, t, MW_OP_D2H);
-    if (check->dp > 1 && !tensor->gradients_whole)
+    if (mw_step_replicas(check, tensor) > 1 && !tensor->gradients_whole)
         return is_gradient_of(check, from, index, t, MW_OP_REDUCE_SCATTER);
     return takes_made(check, index, t, from);
 }
@@ -561,7 +564,8 @@ find_gradient_op(struct mw_step_check *check, uint32_t index, uint32_t t,
             return sums_replicas(check, index, t);
         }
         *what = MW_STEP_REDUCE;
-        return joins_along(check, index, MW_AXIS_DP, check->dp) && reduces(check, index, t);
+        return mw_step_meets_replicas(check, index, &check->plan->tensors[t]) &&
+               reduces(check, index, t);
     case MW_OP_D2H:
         *what = MW_STEP_DOWN;
         return goes_down(check, index, t);

@@ -43,8 +43,13 @@ check_tensor(struct mw_step_check *check, uint32_t t)
     int64_t block = mw_dtype_row(tensor->dtype)->block_elements;
     int64_t others = tensor->elements - tensor->rows * tensor->row_elements;
     int64_t rows = mw_part_rows_max(tensor->rows, tensor->tiles);
-    int64_t shard = tensor->tile_elements / check->dp + (tensor->tile_elements % check->dp > 0);
+    int64_t replicas = mw_step_replicas(check, tensor);
 
+    if (tensor->spread > 1 && check->dp % tensor->spread)
+        return mw_plan_refuse(&check->base,
+                              "tensor %u: is spread over %u ranks, which do not divide %" PRId64, t,
+                              tensor->spread, check->dp);
+    int64_t shard = tensor->tile_elements / replicas + (tensor->tile_elements % replicas > 0);
     if (tensor->tile_elements != rows * tensor->row_elements + others)
         return mw_plan_refuse(&check->base,
                               "tensor %u: tiles of %" PRId64 " elements: its rows make %" PRId64, t,
@@ -53,7 +58,7 @@ check_tensor(struct mw_step_check *check, uint32_t t)
         return mw_plan_refuse(&check->base,
                               "tensor %u: shards of %" PRId64 " elements: %" PRId64
                               " ranks divide it into %" PRId64,
-                              t, tensor->shard_elements, check->dp, round_up(shard, block));
+                              t, tensor->shard_elements, replicas, round_up(shard, block));
     if (!is_stride(tensor, tensor->param_stride, tensor->params_whole, 1) ||
         (tensor->trainable &&
          (!is_stride(tensor, tensor->gradient_stride, tensor->gradients_whole, 1) ||
@@ -119,7 +124,8 @@ lives_alike(const struct mw_plan *plan, const struct mw_tensor *a, const struct 
     return plan->slots[a->param_slot].tier == plan->slots[b->param_slot].tier &&
            plan->slots[a->gradient_slot].tier == plan->slots[b->gradient_slot].tier &&
            a->params_whole == b->params_whole && a->state_whole == b->state_whole &&
-           a->gradients_whole == b->gradients_whole && a->gradient_dtype == b->gradient_dtype;
+           a->gradients_whole == b->gradients_whole && a->gradient_dtype == b->gradient_dtype &&
+           a->spread == b->spread;
 }
 
 /* Takes a chunk's elements; false: they are not those that come next. */

@@ -191,15 +191,17 @@ static const struct mw_operator_parameter norm2_parameters[] = {
     END,
 };
 
-/* The first product sets the rate of all.  With experts it is the product of one expert. */
+/* The first product sets the rate of all.  With experts it is the product of one expert; of spread
+ * ones that of shared experts, if there are any. */
 static const struct mw_operator_parameter mlp_up_parameters[] = {
-    MATRIX(EXPERTS, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS) | MW_HAS(GATE)),
-    MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS)),
-    MATRIX(MATRIX, EXPERTS, HIDDEN, NONE, .when = MW_HAS(EXPERTS)),
+    MATRIX(EXPERTS, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS_WITHIN) | MW_HAS(GATE)),
+    MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS_WITHIN)),
+    MATRIX(MATRIX, EXPERTS, HIDDEN, NONE, .when = MW_HAS(EXPERTS_WITHIN)),
     MATRIX(MATRIX, FFN, HIDDEN, GATE, .when = MW_HAS(GATE)),
     MATRIX(TWIN, FFN, HIDDEN, UP, ALWAYS),
-    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS) | MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
-    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS) | MW_HAS(MLP_BIAS)),
+    MATRIX(MATRIX, EXPERTS, HIDDEN, NONE, .when = MW_HAS(EXPERTS_SPREAD)),
+    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_WITHIN) | MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
+    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_WITHIN) | MW_HAS(MLP_BIAS)),
     BIAS(BIAS, EXPERTS, NONE, MW_HAS(EXPERTS) | MW_HAS(ROUTER_BIAS)),
     BIAS(BIAS, FFN, GATE_BIAS, MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
     BIAS(BIAS, FFN, UP_BIAS, MW_HAS(MLP_BIAS)),
@@ -219,6 +221,28 @@ static const struct mw_operator_pass mlp_up_passes[] = {
     END,
 };
 
+/* Experts that are spread over ranks: those that a rank has compute for the tokens of all ranks of
+ * its group (GShard, arXiv 2006.16668, Sec. 3.1).  With several of them, what comes from each rank
+ * is sorted by expert before, and sorted back behind them (Megatron-LM,
+ * core/transformer/moe/token_dispatcher.py, sort_chunks_by_idxs). */
+static const struct mw_operator_parameter experts_up_parameters[] = {
+    MATRIX(EXPERTS, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS_SPREAD) | MW_HAS(GATE)),
+    MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS_SPREAD)),
+    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_SPREAD) | MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
+    BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_SPREAD) | MW_HAS(MLP_BIAS)),
+    END,
+};
+
+static const struct mw_operator_parameter experts_down_parameters[] = {
+    MATRIX(EXPERTS, HIDDEN, EXPERT, NONE, .when = MW_HAS(EXPERTS_SPREAD)),
+    END,
+};
+
+static const struct mw_operator_pass experts_passes[] = {
+    PASS(COPIES, .forward = 2, .backward = 2, .launches = 1, .when = MW_HAS(EXPERTS_SEVERAL)),
+    END,
+};
+
 /* Forward reads the output of the products (gate and up) and writes one result.  Backward reads
  * both and the gradient of the result, and writes the gradients of both. */
 static const struct mw_operator_pass mlp_act_passes[] = {
@@ -228,7 +252,7 @@ static const struct mw_operator_pass mlp_act_passes[] = {
 };
 
 static const struct mw_operator_parameter mlp_down_parameters[] = {
-    MATRIX(EXPERTS, HIDDEN, EXPERT, NONE, .when = MW_HAS(EXPERTS)),
+    MATRIX(EXPERTS, HIDDEN, EXPERT, NONE, .when = MW_HAS(EXPERTS_WITHIN)),
     MATRIX(MATRIX, HIDDEN, FFN, DOWN, .start = MW_WEIGHT_RESIDUAL),
     BIAS(BIAS, HIDDEN, DOWN_BIAS, MW_HAS(MLP_BIAS)),
     END,
@@ -465,6 +489,24 @@ static const struct mw_operator_row rows[MW_OPERATOR_COUNT] = {
                             .parameters = mlp_up_parameters,
                             .passes = mlp_up_passes,
                             .output = {MW_WIDTH_UP}},
+    [MW_OPERATOR_EXPERTS_UP] = {.name = "experts-up",
+                                .place = MW_PLACE_BLOCK,
+                                .when = MW_HAS(EXPERTS_SPREAD),
+                                .part_of = MW_OPERATOR_MLP_UP,
+                                .starts_unit = true,
+                                .takes_tokens = true,
+                                .parameters = experts_up_parameters,
+                                .passes = experts_passes,
+                                .output = {MW_WIDTH_UP}},
+    [MW_OPERATOR_EXPERTS_DOWN] = {.name = "experts-down",
+                                  .place = MW_PLACE_BLOCK,
+                                  .when = MW_HAS(EXPERTS_SPREAD),
+                                  .part_of = MW_OPERATOR_MLP_DOWN,
+                                  .starts_unit = true,
+                                  .returns_tokens = true,
+                                  .parameters = experts_down_parameters,
+                                  .passes = experts_passes,
+                                  .output = {MW_WIDTH_COPIES}},
     [MW_OPERATOR_MLP_ACT] = {.name = "mlp-act",
                              .place = MW_PLACE_BLOCK,
                              .passes = mlp_act_passes,
@@ -513,6 +555,14 @@ const struct mw_operator_row *
 mw_operator_row(int operator_)
 {
     return operator_ >= 0 && operator_ < MW_OPERATOR_COUNT ? &rows[operator_] : NULL;
+}
+
+bool
+mw_operator_names_params(int operator_)
+{
+    const struct mw_operator_row *row = mw_operator_row(operator_);
+
+    return row->parameters && !row->adapts && !row->part_of;
 }
 
 bool

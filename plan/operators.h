@@ -29,8 +29,10 @@ enum mw_operator {
     MW_OPERATOR_PROJECTION,
     MW_OPERATOR_NORM2,
     MW_OPERATOR_MLP_UP_LORA,
-    MW_OPERATOR_MLP_UP, /* with the gate, if the model has one */
+    MW_OPERATOR_MLP_UP,     /* with the gate, if the model has one, and with a mixture's router */
+    MW_OPERATOR_EXPERTS_UP, /* of experts that are spread over ranks; else MLP_UP has them */
     MW_OPERATOR_MLP_ACT,
+    MW_OPERATOR_EXPERTS_DOWN,
     MW_OPERATOR_MLP_DOWN_LORA,
     MW_OPERATOR_MLP_DOWN,
     MW_OPERATOR_FINAL_NORM,
@@ -51,15 +53,16 @@ enum mw_width {
     MW_WIDTH_QUERIES, /* all heads of q */
     MW_WIDTH_KEYS,
     MW_WIDTH_VALUES,
-    MW_WIDTH_ATTENDED, /* output of attention */
-    MW_WIDTH_SCORES,   /* scores of a token with all others, for all heads */
-    MW_WIDTH_FFN,      /* width of the dense MLP, or of all shared experts */
-    MW_WIDTH_EXPERT,   /* width of one expert's MLP */
-    MW_WIDTH_EXPERTS,  /* number of experts */
-    MW_WIDTH_INNER,    /* width of the MLP's activation: shared experts, and those that a token
+    MW_WIDTH_ATTENDED,     /* output of attention */
+    MW_WIDTH_SCORES,       /* scores of a token with all others, for all heads */
+    MW_WIDTH_FFN,          /* width of the dense MLP, or of all shared experts */
+    MW_WIDTH_EXPERT,       /* width of one expert's MLP */
+    MW_WIDTH_EXPERTS,      /* number of experts */
+    MW_WIDTH_EXPERTS_HERE, /* of them those whose parameters a rank has */
+    MW_WIDTH_INNER,        /* width of the MLP's activation: shared experts, and those that a token
                         * visits */
-    MW_WIDTH_UP,       /* the same before the activation; twice as wide with a gate */
-    MW_WIDTH_COPIES,   /* one hidden state per token for each expert that it visits */
+    MW_WIDTH_UP,           /* the same before the activation; twice as wide with a gate */
+    MW_WIDTH_COPIES,       /* one hidden state per token for each expert that it visits */
     MW_WIDTH_VOCAB,
     MW_WIDTH_LOGITS,    /* what the last product puts out: the vocabulary, or classes */
     MW_WIDTH_POSITIONS, /* rows of the learned position table */
@@ -97,7 +100,10 @@ enum mw_feature {
     MW_FEATURE_EMBEDDING_PROJECTION, /* between the embedding's width and the hidden size */
     MW_FEATURE_UNTIED,               /* logits have a matrix of their own */
     MW_FEATURE_DROPOUT,
-    MW_FEATURE_EXPERTS,
+    MW_FEATURE_EXPERTS,         /* a mixture: each rank has all experts, */
+    MW_FEATURE_EXPERTS_WITHIN,  /* which belong to the MLP's operators, */
+    MW_FEATURE_EXPERTS_SPREAD,  /* or some, which have operators of their own: */
+    MW_FEATURE_EXPERTS_SEVERAL, /* more than one */
     MW_FEATURE_PLAIN_ATTENTION,
     MW_FEATURE_LATENT_ATTENTION,
     MW_FEATURE_QUERY_LATENT,
@@ -203,16 +209,21 @@ struct mw_operator_pass {
 struct mw_operator_row {
     const char *name;
     enum mw_operator_place place;
-    mw_features when;        /* the model has the operator only with all these features */
-    enum mw_operator adapts; /* the next operator, whose matrices this one's parameters adapt */
-    bool starts_unit;        /* a fetch unit begins with it, unless its adapters have begun one */
-    bool in_token_chunks;    /* runs over the tokens in chunks if the plan has them */
-    bool attends;            /* relates every token to those before it: products and rate of
+    mw_features when;         /* the model has the operator only with all these features */
+    enum mw_operator adapts;  /* the next operator, whose matrices this one's parameters adapt */
+    enum mw_operator part_of; /* the operator with whose parameters its own are trained or frozen,
+                               * and by whose name; NONE: its own */
+    bool starts_unit;         /* a fetch unit begins with it, unless its adapters have begun one */
+    bool in_token_chunks;     /* runs over the tokens in chunks if the plan has them */
+    bool attends;             /* relates every token to those before it: products and rate of
                            * attention */
-    bool streams;            /* its bytes move at the memory's rate, not at that of small passes */
+    bool streams;             /* its bytes move at the memory's rate, not at that of small passes */
     /* With tensor slicing, an all-reduce follows: of hidden states, or of what the loss needs of
      * each token (MW_LOSS_SUM_BYTES). */
     bool sums_forward, sums_backward;
+    bool takes_tokens, returns_tokens; /* of other ranks too: in forward an all-to-all comes before
+                                         * it, or follows; in backward of its gradients follows, or
+                                         * comes before */
     const struct mw_operator_parameter *parameters; /* NULL if there are none */
     const struct mw_operator_pass *passes;
     enum mw_width output[MW_OPERATOR_OUTPUTS_MAX]; /* widths side by side */
@@ -221,6 +232,10 @@ struct mw_operator_row {
 
 const struct mw_operator_row *mw_operator_row(int operator_); /* NULL out of range */
 const char *mw_operator_name(int operator_);
+
+/* Whether it has parameters that are trained or frozen by its own name: adapters, and experts that
+ * are spread, have those of other operators. */
+bool mw_operator_names_params(int operator_);
 
 /* Whether its products are with a layer's weights: those that software computes in fp8, as
  * Transformer Engine and torchao do. */

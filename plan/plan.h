@@ -66,8 +66,8 @@ enum mw_op_kind {
     MW_OP_ALL_GATHER,     /* gg-transfer; bytes = the whole gathered tensor */
     MW_OP_REDUCE_SCATTER, /* bytes = the whole tensor before scattering */
     MW_OP_ALL_REDUCE,     /* bytes = the tensor */
-    MW_OP_ALL_TO_ALL,
-    MW_OP_BROADCAST, /* bytes = the tensor */
+    MW_OP_ALL_TO_ALL,     /* bytes = what a rank has for all ranks, itself included */
+    MW_OP_BROADCAST,      /* bytes = the tensor */
     MW_OP_SEND,
     MW_OP_RECV,
     MW_OP_COMMIT, /* end of the step: a barrier, and with --commit step the durable record */
@@ -383,7 +383,9 @@ struct mw_use {
  * evenly as grains of rows allow (mw_part_first_row).  Part 0 has, before its rows, the elements
  * that are not rows (the norm's weights).  A part is cut into one shard per
  * data-parallel rank, of `shard_elements` each; the last shards may be shorter, or empty.  Rank r
- * of its data-parallel group has the part's elements from r * shard_elements on.
+ * of its data-parallel group has the part's elements from r * shard_elements on.  Where `spread`
+ * is above 1, so many neighbouring ranks of that group have each a tensor of its own (the experts
+ * of a mixture), and every spread-th rank another replica: these alone have shards of it.
  *
  * For every part, a home holds the whole part or this rank's shard.  Element e of part t lies in it
  * at
@@ -412,6 +414,7 @@ struct mw_tensor {
     bool summed;            /* gradients are added up at home */
     bool trainable;         /* if false, gradient_slot is MW_NONE and its strides are 0 */
     uint32_t tiles;
+    uint32_t spread; /* data-parallel ranks that have other elements each; 0 or 1: none has */
     int64_t elements, rows, row_elements;
     int64_t tile_elements; /* elements of the largest part */
     int64_t shard_elements;

@@ -226,6 +226,8 @@ read_tensor(struct mw_plan_reader *reader, struct mw_plan *plan)
     tensor.row_elements = read_i64(reader, NULL);
     tensor.tiles = read_u32(reader, "tiles");
     tensor.tile_elements = read_i64(reader, NULL);
+    if (mw_plan_reader_skip(reader, "spread"))
+        tensor.spread = read_u32(reader, NULL);
     tensor.shard_elements = read_i64(reader, "shard");
     tensor.param_stride = read_i64(reader, "strides");
     tensor.gradient_stride = read_i64(reader, NULL);

@@ -311,6 +311,8 @@ write_tensor(struct writer *writer, const struct mw_tensor *tensor, uint32_t ind
     put_key(writer, " ", tensor->row_elements);
     put_key(writer, " tiles ", tensor->tiles);
     put_key(writer, " ", tensor->tile_elements);
+    if (tensor->spread > 1)
+        put_key(writer, " spread ", tensor->spread);
     put_key(writer, " shard ", tensor->shard_elements);
     put_key(writer, " strides ", tensor->param_stride);
     put_key(writer, " ", tensor->gradient_stride);

@@ -133,8 +133,9 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->update_on = mw_strategy_traits(s->strategy)->updates_on_gpu ||
                        mw_optimizer_orthogonalizes(s->optimizer);
     if (s->partition == MW_PARTITION_AUTO)
-        s->partition = mw_sizing_has_replicas(s) ? MW_PARTITION_BANDWIDTH
-                                                 : mw_strategy_traits(s->strategy)->partition;
+        s->partition = s->ep > 1 || mw_sizing_has_replicas(s)
+                           ? MW_PARTITION_BANDWIDTH
+                           : mw_strategy_traits(s->strategy)->partition;
 }
 
 /* Refuses the global batch, by the name under which it was given. */
@@ -359,7 +360,8 @@ check_trained(const struct mw_settings *s, GError **error)
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
         const struct mw_operator_row *row = mw_operator_row(i);
-        early |= row->parameters && row->place != MW_PLACE_TAIL && is_trained(&s->trained, i);
+        early |= row->parameters && !row->part_of && row->place != MW_PLACE_TAIL &&
+                 is_trained(&s->trained, i);
     }
     if (s->frozen_dtype != MW_DTYPE_NONE && !s->trained.frozen)
         return mw_refuse(error, "{weight-bits}: applies to frozen weights, and none are frozen; "
@@ -667,6 +669,9 @@ mw_settings_run(const struct mw_settings *s, GError **error)
                          "ask `memwall simulate`",
                          group);
     }
+    if (s->ep > 1)
+        return mw_refuse(
+            error, "{ep=%" G_GINT64_FORMAT "}: run does not spread experts; give {ep=1}", s->ep);
     if (s->layout == MW_LAYOUT_PAPER20)
         return mw_refuse(error, "{state-layout=paper20}: run keeps state as zero16 only; plan and "
                                 "simulate take paper20");

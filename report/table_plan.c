@@ -97,6 +97,8 @@ add_batch(struct mw_grid *grid, const struct mw_result *r)
     mw_grid_row(grid, "sequence length", integer_text(r->seq), NULL);
     mw_grid_row(grid, "tensor slicing", integer_text(r->tp),
                 r->sequence_parallel ? "tokens shared" : NULL, NULL);
+    if (r->ep > 1)
+        mw_grid_row(grid, "experts over", integer_text(r->ep), "GPUs", NULL);
 }
 
 static void

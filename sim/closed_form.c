@@ -60,6 +60,12 @@ mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                         fmin(d->tp * d->replicas, users / d->shards_per_node));
     r->replicas = ring_of(hw, d->replicas, d->replicas_per_node,
                           fmin(d->tp * d->shards, users / d->replicas_per_node));
+    r->expert_replicas = r->experts = r->shards;
+    if (d->ep > 1) {
+        r->expert_replicas = ring_of(hw, d->expert_replicas, d->expert_replicas_per_node,
+                                     fmin(d->tp * d->ep, users / d->expert_replicas_per_node));
+        r->experts = ring_of(hw, d->ep, d->ep_per_node, users / d->ep_per_node);
+    }
     r->world = d->agreed_bytes > 0 ? ring_of(hw, d->nodes * d->gpus_per_node, d->gpus_per_node, 1)
                                    : r->shards;
     r->update_s_per_param[0] =
@@ -188,9 +194,27 @@ compute_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw, doub
 
 /* Passes over GPU memory around collectives (sim/cost.c:around_s). */
 static double
-around_s(const struct mw_closed_dims *d, double bytes, const struct mw_hardware *hw)
+around_s(double ranks, double bytes, const struct mw_hardware *hw)
 {
-    return d->shards > 1 ? bytes / hw->gpu_memory_bytes_per_s : 0;
+    return ranks > 1 ? bytes / hw->gpu_memory_bytes_per_s : 0;
+}
+
+/* What a rank has of elements of which spread ones are over other ranks than the rest. */
+static double
+part_of(const struct mw_closed_dims *d, double all, double spread)
+{
+    return (all - spread) / d->shards + (spread > 0 ? spread / d->expert_replicas : 0);
+}
+
+static double
+gather_s(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+         const struct mw_closed_rates *r, double bytes, double spread)
+{
+    return around_s(d->shards, hw->gather_passes * (bytes - spread), hw) +
+           mw_ring_s(&r->shards, bytes - spread) +
+           (spread > 0 ? around_s(d->expert_replicas, hw->gather_passes * spread, hw) +
+                             mw_ring_s(&r->expert_replicas, spread)
+                       : 0);
 }
 
 static void
@@ -210,13 +234,19 @@ fetch_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double nvme_bytes = each * loads[MW_TIER_NVME];
     double off_gpu_bytes = each * loads[MW_TIER_CPU] + nvme_bytes;
     double bytes = each * loads[MW_TIER_GPU] + off_gpu_bytes;
-    double sharers = alone ? 1 : d->shards;
+    const double *in = d->spread_bytes_in;
+    double nvme_spread = each * d->layer_loads * in[MW_TIER_NVME];
+    double off_gpu_spread = each * d->layer_loads * in[MW_TIER_CPU] + nvme_spread;
+    double spread = each * d->layer_loads * in[MW_TIER_GPU] + off_gpu_spread;
 
-    plan[MW_TERM_FETCH_NVME] = over(nvme_bytes / sharers, alone ? r->read_alone : r->read);
-    plan[MW_TERM_FETCH_PCIE] = over(off_gpu_bytes / sharers, alone ? r->h2d_alone : r->h2d);
-    plan[MW_TERM_FETCH_GATHER] =
-        around_s(d, hw->gather_passes * bytes, hw) +
-        (alone ? mw_ring_broadcast_s(&r->shards, bytes) : mw_ring_s(&r->shards, bytes));
+    plan[MW_TERM_FETCH_NVME] = over(alone ? nvme_bytes : part_of(d, nvme_bytes, nvme_spread),
+                                    alone ? r->read_alone : r->read);
+    plan[MW_TERM_FETCH_PCIE] =
+        over(alone ? off_gpu_bytes : part_of(d, off_gpu_bytes, off_gpu_spread),
+             alone ? r->h2d_alone : r->h2d);
+    plan[MW_TERM_FETCH_GATHER] = alone ? around_s(d->shards, hw->gather_passes * bytes, hw) +
+                                             mw_ring_broadcast_s(&r->shards, bytes)
+                                       : gather_s(d, hw, r, bytes, spread);
 }
 
 /* Gradients on drives are read again for exact sums, in the op in which ranks add up others. */
@@ -239,7 +269,17 @@ replica_sums_s(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double bytes = shard * (d->micro_batches * d->element_bytes * each +
                             (d->gradients_summed ? 4 : d->element_bytes) * (1 - each));
 
-    return around_s(d, hw->reduce_passes * bytes, hw) + mw_ring_all_reduce_s(&r->replicas, bytes);
+    return around_s(d->shards, hw->reduce_passes * bytes, hw) +
+           mw_ring_all_reduce_s(&r->replicas, bytes);
+}
+
+static double
+reduce_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct mw_ring *ring,
+         double bytes)
+{
+    return around_s(ring->ranks, hw->reduce_passes * bytes, hw) +
+           (d->optimizer_partitioned && !d->reduced_at_end ? mw_ring_s(ring, bytes)
+                                                           : mw_ring_all_reduce_s(ring, bytes));
 }
 
 /* Gradients leave after backward and wait for the update.  The update reads those on NVMe again. */
@@ -248,19 +288,19 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                const struct mw_closed_rates *r, double *plan)
 {
     double params = d->layer_block.trained_params + d->head.trained_params + d->tail.trained_params;
-    double shard = params / (d->gradients_partitioned ? d->shards : 1);
+    double shard = d->gradients_partitioned ? part_of(d, params, d->spread_params) : params;
     double cpu = d->gradients_in[MW_TIER_CPU], nvme = d->gradients_in[MW_TIER_NVME];
     bool owner = d->owner_broadcast && d->shards > 1;
     double made = d->element_bytes;
     double reduces = d->gradients_partitioned ? d->micro_batches : 1;
     double times = d->sums_passing ? 1 : d->micro_batches, element = d->gradient_bytes;
 
-    double reduced_bytes = (d->gradients_partitioned ? made : element) * params;
+    double each = d->gradients_partitioned ? made : element;
     plan[MW_TERM_GRADIENT_REDUCE] =
-        reduces * (around_s(d, hw->reduce_passes * reduced_bytes, hw) +
-                   (d->optimizer_partitioned && !d->reduced_at_end
-                        ? mw_ring_s(&r->shards, reduced_bytes)
-                        : mw_ring_all_reduce_s(&r->shards, reduced_bytes)));
+        reduces *
+        (reduce_s(d, hw, &r->shards, each * (params - d->spread_params)) +
+         (d->spread_params > 0 ? reduce_s(d, hw, &r->expert_replicas, each * d->spread_params)
+                               : 0));
     if (d->replicas > 1)
         plan[MW_TERM_GRADIENT_REDUCE] += replica_sums_s(d, hw, r, params / d->shards);
     double sent = fmax(d->sums_passing ? element : made, (double)hw->gradient_link_bytes);
@@ -317,6 +357,15 @@ slicing_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     out->slicing_beside_s =
         d->micro_batches *
         (d->split_backwards * (d->sums_in_halves ? half_s : sum_s) + d->input_gathers * half_s);
+}
+
+/* Tokens go to experts on other ranks, and come back. */
+static void
+exchange_terms(const struct mw_closed_dims *d, const struct mw_closed_rates *r, double *plan)
+{
+    if (d->exchanges > 0)
+        plan[MW_TERM_EXCHANGE] =
+            d->micro_batches * d->exchanges * mw_ring_all_to_all_s(&r->experts, d->exchange_bytes);
 }
 
 static double
@@ -383,7 +432,12 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                            over(returned * shard * d->param_h2d, r->h2d) +
                            over(d->element_bytes * shard * d->param_d2h, r->d2h);
     if (d->optimizer_partitioned && !d->params_fetched)
-        plan[MW_TERM_RETURN] += mw_ring_s(&r->shards, d->element_bytes * shard * d->shards);
+        plan[MW_TERM_RETURN] +=
+            mw_ring_s(&r->shards, d->element_bytes * (shard - d->spread_state) * d->shards) +
+            (d->spread_state > 0
+                 ? mw_ring_s(&r->expert_replicas,
+                             d->element_bytes * d->spread_state * d->expert_replicas)
+                 : 0);
 }
 
 /* --- the paper's equations ------------------------------------------------------------------- */
@@ -454,6 +508,7 @@ mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hard
     gradient_terms(dims, hardware, &rates, out->plan_s);
     activation_terms(dims, hardware, &rates, out->plan_s);
     slicing_terms(dims, hardware, out);
+    exchange_terms(dims, &rates, out->plan_s);
     beside_terms(dims, out);
     optimizer_terms(dims, hardware, &rates, out->plan_s);
     for (int t = 0; t < MW_TERM_COUNT; t++) {
@@ -478,6 +533,7 @@ mw_closed_term_name(int term)
         [MW_TERM_CHECKPOINT_PCIE] = "checkpoints, PCIe",
         [MW_TERM_CHECKPOINT_NVME] = "checkpoints, NVMe",
         [MW_TERM_SLICING] = "tensor-slicing all-reduces",
+        [MW_TERM_EXCHANGE] = "expert all-to-alls",
         [MW_TERM_STATE_NVME] = "optimizer state traffic",
         [MW_TERM_STATE_PCIE] = "optimizer state, PCIe",
         [MW_TERM_UPDATE] = "parameter update",

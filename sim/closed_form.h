@@ -56,6 +56,8 @@ struct mw_closed_dims {
                                      * are, */
     double replicas, replicas_per_node; /* and groups of them, or ranks with the same shard */
     double tp, tp_per_node;
+    double ep, ep_per_node; /* ranks over which experts are spread; 1: over none */
+    double expert_replicas, expert_replicas_per_node; /* data-parallel ranks with the same of them */
     double micro_batches;
     double tokens;                              /* of one micro-batch of one tensor-slicing group */
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */
@@ -68,6 +70,8 @@ struct mw_closed_dims {
                               * computed while their inputs' are summed up, */
     double split_flops;      /* with so many FLOPs for each of the two, */
     double input_gathers;    /* and whose inputs are gathered beside the latter */
+    double exchanges;        /* all-to-alls of a micro-batch's tokens and their gradients, */
+    double exchange_bytes;   /* of so many bytes of a rank each */
     double recomputed;       /* share of the layers: 0 with that, */
     double recomputed_work;  /* and of what their forward takes */
     double checkpoint_bytes; /* of one checkpoint, in one rank's slice; in all slices: */
@@ -79,7 +83,10 @@ struct mw_closed_dims {
     double paper_params;                        /* 12·nl·hd², whole model */
 
     struct mw_closed_block layer_block, head, tail; /* layer_block is all layers together */
-    double layer_loads, head_loads, tail_loads;     /* parameter loads per micro-batch */
+    double spread_bytes_in[MW_TIER_COUNT];          /* of layer_block, those of spread experts, */
+    double spread_params, spread_state; /* the trained ones of them, and a rank's state of these,
+                                            * with padding */
+    double layer_loads, head_loads, tail_loads; /* parameter loads per micro-batch */
     double tied_loads; /* loads of the head's parameters, for tied logits */
 
     /* share of each state in each tier: sums to 1 */
@@ -123,6 +130,7 @@ struct mw_closed_rates {
     double update_s_per_param[2];           /* GPU, host */
     struct mw_ring shards, replicas, world; /* ranks that hold the same slice of the model, in one
                                              * sharding group; with the same shard of it; all */
+    struct mw_ring expert_replicas, experts; /* ranks that hold the same experts; that share them */
 };
 
 enum mw_closed_term {
@@ -138,6 +146,7 @@ enum mw_closed_term {
     MW_TERM_CHECKPOINT_PCIE,
     MW_TERM_CHECKPOINT_NVME,
     MW_TERM_SLICING,    /* all-reduces of tensor slicing */
+    MW_TERM_EXCHANGE,   /* all-to-alls of spread experts */
     MW_TERM_STATE_NVME, /* optimizer state read and written */
     MW_TERM_STATE_PCIE, /* to the GPU for its update and back */
     MW_TERM_UPDATE,

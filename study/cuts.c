@@ -150,28 +150,33 @@ mw_cut_lane_name(enum mw_cut_lane lane)
 struct at_hand {
     const struct mw_sizing *sizing;
     struct mw_closed_rates rates;
-    double whole, trained; /* bytes of parameters of the model; elements that are trained */
-    double shard;          /* of these, a rank's */
-    double compute_s;      /* of all micro-batches */
+    double whole, trained;       /* bytes of parameters of the model; elements that are trained */
+    double spread_bytes, spread; /* of these those of experts that are spread over ranks */
+    double part, shard;          /* of both, what a rank keeps */
+    double compute_s;            /* of all micro-batches */
     double micro_batches, loads;
     double rest[MW_TIER_COUNT]; /* activations, their checkpoints, logits */
 };
 
-static double
-params_bytes(const struct mw_sizing *sizing, double *trained)
+static void
+count_params(const struct mw_sizing *sizing, struct at_hand *it)
 {
-    double bytes = 0;
-
-    *trained = 0;
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
         for (int t = 0; class->blocks && t < class->tensor_count; t++) {
             const struct mw_unit_tensor *tensor = &class->tensors[t];
-            bytes += (double)mw_dtype_bytes(tensor->dtype, tensor->params) * (double)class->blocks;
-            *trained += tensor->trained ? (double)tensor->params * (double)class->blocks : 0;
+            double bytes = (double)mw_dtype_bytes(tensor->dtype, tensor->params);
+            double blocks = (double)class->blocks, ranks = (double)tensor->ranks;
+            double trained = tensor->trained ? blocks * (double)tensor->params : 0;
+            bool spread = tensor->ranks < sizing->shards;
+            it->whole += blocks * bytes;
+            it->part += blocks * bytes / ranks;
+            it->trained += trained;
+            it->shard += trained / ranks;
+            it->spread_bytes += spread ? blocks * bytes : 0;
+            it->spread += spread ? trained : 0;
         }
     }
-    return bytes;
 }
 
 static struct at_hand
@@ -190,8 +195,7 @@ at_hand(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
     mw_closed_form_of(sizing, hardware, &form);
     mw_closed_rates_of(sizing, hardware, &it.rates);
     it.compute_s = form.plan_s[MW_TERM_PRODUCTS] + form.plan_s[MW_TERM_MEMORY_BOUND];
-    it.whole = params_bytes(sizing, &it.trained);
-    it.shard = it.trained / (double)sizing->shards;
+    count_params(sizing, &it);
     for (int tier = 0; tier < MW_TIER_COUNT; tier++)
         for (size_t p = 0; p < G_N_ELEMENTS(rest); p++)
             it.rest[tier] += (double)sizing->ledger[tier][rest[p]];
@@ -203,12 +207,10 @@ at_hand(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
 static void
 count_bytes(const struct at_hand *hand, struct mw_cut_placement *it)
 {
-    double ranks = (double)hand->sizing->shards;
-
     it->fits = true;
     for (int tier = 0; tier < MW_TIER_COUNT; tier++)
         it->bytes[tier] = hand->rest[tier];
-    it->bytes[it->in[MW_CUT_P16]] += hand->whole / (it->in[MW_CUT_P16] == MW_TIER_GPU ? 1 : ranks);
+    it->bytes[it->in[MW_CUT_P16]] += it->in[MW_CUT_P16] == MW_TIER_GPU ? hand->whole : hand->part;
     for (int n = MW_CUT_G16; n < MW_CUT_NODES; n++)
         it->bytes[it->in[n]] += (double)nodes[n].bytes * hand->shard;
     for (int tier = 0; tier < MW_TIER_COUNT; tier++)
@@ -250,24 +252,31 @@ time_edges(const struct at_hand *hand, struct mw_cut_placement *it)
         bool passes = edge->to == MW_CUT_FORWARD || edge->to == MW_CUT_BACKWARD ||
                       edge->from == MW_CUT_BACKWARD;
         bool fetches = edge->from == MW_CUT_P16;
-        double bytes = fetches ? hand->whole / (double)hand->sizing->shards
-                               : (double)edge_bytes(edge) * hand->shard;
+        double bytes = fetches ? hand->part : (double)edge_bytes(edge) * hand->shard;
         carry(hand, it->in[edge->from], it->in[edge->to], bytes * times_of(hand, edge),
               passes ? it->passes_s : it->update_s);
     }
+}
+
+/* Of experts that are spread, over the ranks that have the same ones. */
+static double
+both_s(const struct at_hand *hand, double bytes, double spread)
+{
+    return mw_ring_s(&hand->rates.shards, bytes - spread) +
+           (spread > 0 ? mw_ring_s(&hand->rates.expert_replicas, spread) : 0);
 }
 
 /* Gradients are reduced to shards; parameters are gathered before each use, or once. */
 static void
 time_ranks(const struct at_hand *hand, struct mw_cut_placement *it)
 {
-    const struct mw_ring *ring = &hand->rates.shards;
-    double gathered = mw_ring_s(ring, hand->whole);
+    double gathered = both_s(hand, hand->whole, hand->spread_bytes);
+    double made_bytes = (double)nodes[MW_CUT_G16].bytes;
 
     if (hand->sizing->shards < 2)
         return;
     it->passes_s[MW_CUT_LANE_RANKS] =
-        hand->micro_batches * mw_ring_s(ring, (double)nodes[MW_CUT_G16].bytes * hand->trained);
+        hand->micro_batches * both_s(hand, made_bytes * hand->trained, made_bytes * hand->spread);
     if (it->in[MW_CUT_P16] == MW_TIER_GPU)
         it->update_s[MW_CUT_LANE_RANKS] = gathered;
     else

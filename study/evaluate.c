@@ -278,15 +278,19 @@ static void
 add_alike(struct mw_closed_dims *dims, struct mw_closed_block *block,
           const struct mw_unit_tensor *tensor, int64_t count, int param_home, int gradient_home)
 {
+    bool spread = tensor->ranks != (int64_t)dims->shards;
     int64_t size = tensor->tiles * tensor->tile_params; /* parts travel with padding */
     double bytes = (double)mw_dtype_bytes(tensor->dtype, size) * count;
 
     block->param_bytes_in[param_home] += bytes;
     dims->params_in[param_home] += bytes;
+    dims->spread_bytes_in[param_home] += spread ? bytes : 0;
     if (!tensor->trained)
         return;
     block->trained_params += (double)size * count;
-    dims->gradients_in[gradient_home] += (double)size * count;
+    double share = dims->gradients_partitioned ? dims->shards / (double)tensor->ranks : 1;
+    dims->gradients_in[gradient_home] += (double)size * count * share;
+    dims->spread_params += spread ? (double)size * count : 0;
 }
 
 /* Where no state is split among tiers, a class is one sum: of many layers, too. */
@@ -361,6 +365,7 @@ add_chunks(const struct mw_sizing *s, const struct mw_hardware *hardware,
     for (uint32_t c = 0; c < s->chunk_count; c++) {
         struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, &chunks[c]);
         double share = (double)chunks[c].params / s->shard_params;
+        dims->spread_state += chunks[c].ranks != s->shards ? (double)chunks[c].params : 0;
         double of_state = (double)mw_optimizer_mixed_bytes(s->settings.optimizer, chunks[c].params,
                                                            chunks[c].matrix_params) /
                           state_bytes;
@@ -420,6 +425,12 @@ dims_of(const struct mw_sizing *s)
         .replicas_per_node = s->replicas_per_node,
         .tp = s->tp,
         .tp_per_node = s->tp_ranks_per_node,
+        .ep = s->ep,
+        .ep_per_node = MIN(s->ep, MAX(1, s->ranks_per_node / s->tp_ranks_per_node)),
+        .expert_replicas = s->dp / s->ep,
+        .expert_replicas_per_node =
+            MIN(s->dp / s->ep, MAX(1, s->ranks_per_node / (s->tp_ranks_per_node * s->ep))),
+        .exchange_bytes = (double)mw_sizing_exchange_bytes(s),
         .micro_batches = settings->grad_accum,
         .layer_checkpoint_bytes =
             mw_settings_keeps_whole(settings) ? (double)s->checkpoint_bytes : 0,
@@ -490,9 +501,9 @@ add_end_sums(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *
 
     for (int i = 0; !mw_class_is_of_layers(c) && i < class->operator_count; i++) {
         enum mw_operator operator_ = class->operators[i].operator_;
-        double bytes = (double)(mw_sizing_token_parts(s, operator_) *
-                                mw_sizing_sum_bytes(s, operator_)) *
-                       (double)class->blocks;
+        double bytes =
+            (double)(mw_sizing_token_parts(s, operator_) * mw_sizing_sum_bytes(s, operator_)) *
+            (double)class->blocks;
         bool forward = mw_sizing_all_reduces(operator_, false);
         if (forward && operator_ == MW_OPERATOR_LOSS)
             dims->loss_sum_bytes += bytes;
@@ -502,6 +513,19 @@ add_end_sums(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *
             *(scatters ? &dims->hidden_halves : &dims->hidden_sums) += bytes / hidden;
         if (mw_sizing_gathers_gradient(s, operator_) && mw_sizing_trains_head(s))
             dims->hidden_halves += bytes / hidden;
+    }
+}
+
+/* All-to-alls around the class's operators: as many forward as back, and with recomputation. */
+static void
+add_exchanges(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *dims)
+{
+    const struct mw_class_info *class = &s->classes[c];
+    double passes = 2.0 * (double)class->blocks + (double)mw_sizing_recomputed_blocks(s, c);
+
+    for (int i = 0; i < class->operator_count; i++) {
+        const struct mw_operator_row *row = mw_operator_row(class->operators[i].operator_);
+        dims->exchanges += passes * (row->takes_tokens + row->returns_tokens);
     }
 }
 
@@ -527,6 +551,7 @@ dimensions_of(const struct mw_sizing *s, const struct mw_hardware *hardware, boo
         add_class(s, hardware, c, tiled, block);
         add_splits(s, c, dims);
         add_end_sums(s, c, dims);
+        add_exchanges(s, c, dims);
         if (hardware->gpu_multiprocessors)
             add_shapes(s, hardware, c, tiled, out->shapes + shape_count, block);
         shape_count += block->shape_count - before;
@@ -602,7 +627,7 @@ overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
     double nvme_s = t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME] + t[MW_TERM_CHECKPOINT_NVME];
     double copies_s = t[MW_TERM_FETCH_PCIE] + t[MW_TERM_GRADIENT_PCIE] + t[MW_TERM_CHECKPOINT_PCIE];
     double compute_s =
-        t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] +
+        t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] + t[MW_TERM_EXCHANGE] +
         hw->gpu_collective_sm_share * collectives_s +
         (sums_on_gpu ? 1 : hw->gpu_host_sm_share) * t[MW_TERM_GRADIENT_SUM] +
         hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s +

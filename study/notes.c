@@ -2,6 +2,7 @@
 #include "base/format.h"
 #include "base/spell.h"
 #include "planner/batches.h"
+#include "sim/kernels.h"
 #include "study/choose.h"
 #include "study/set_result.h"
 
@@ -344,7 +345,37 @@ note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
                                           "more {tiles} cut it"));
 }
 
-/* What systems for mixtures do and no plan does yet. */
+/* Tokens of an expert in a micro-batch. */
+static double
+tokens_of_expert(const struct mw_sizing *sizing)
+{
+    const struct mw_model *model = sizing->model;
+
+    return (double)(sizing->tokens * model->experts_per_token * sizing->ep) /
+           (double)model->experts;
+}
+
+/* A product of m rows takes 2 m n k FLOPs and reads n k weights: with fewer rows than this, reading
+ * takes longer than the products. */
+static void
+note_few_tokens(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_hardware *hw = sizing->hardware;
+    double flops = hw->gpu_achievable_flops * mw_kernel_dtype_share(hw, sizing->settings.dtype);
+    double rows = flops * (double)sizing->element_bytes / 2 / hw->gpu_memory_bytes_per_s;
+
+    if (sizing->fits && sizing->model->experts && tokens_of_expert(sizing) < rows)
+        g_ptr_array_add(
+            notes, mw_spelled_printf("an expert has %.0f tokens of a micro-batch, and with fewer "
+                                     "than %.0f a GPU waits for its weights rather than for its "
+                                     "products: a larger {batch}%s gives it more",
+                                     tokens_of_expert(sizing), rows,
+                                     mw_model_can_spread(sizing->model) && sizing->ep < sizing->dp
+                                         ? ", or {ep},"
+                                         : ""));
+}
+
+/* What plans of mixtures do that software does not, and the other way round. */
 static void
 note_experts(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -358,10 +389,11 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
                                         "planned: Qwen3-30B-A3B took 9.5 times as long as with "
                                         "Megatron (16 A100, ms-swift's documentation)",
                                         software));
-    if (sizing->fits && sizing->model->experts && sizing->ranks > 1)
-        g_ptr_array_add(notes, g_strdup("every GPU computes with all experts of a layer; systems "
-                                        "that spread them over GPUs move and hold fewer "
-                                        "parameters, which is not planned yet"));
+    if (sizing->fits && sizing->dp > 1 && sizing->ep == 1 && mw_model_can_spread(sizing->model))
+        g_ptr_array_add(notes, mw_spelled("every GPU computes with all experts of a layer; {ep} "
+                                          "spreads them over GPUs, which then move and hold fewer "
+                                          "parameters"));
+    note_few_tokens(sizing, notes);
 }
 
 /* Plans that the software does not carry out. */
@@ -387,6 +419,10 @@ note_offers(const struct mw_question *question, const struct mw_sizing *sizing, 
     if (sizing->replicas > 1 && !offers->hybrid_shard)
         g_ptr_array_add(notes, g_strdup_printf("%s partitions over all data-parallel GPUs and not "
                                                "over groups of them, so it cannot run this plan",
+                                               software));
+    if (sizing->ep > 1 && !offers->expert_parallel)
+        g_ptr_array_add(notes, g_strdup_printf("%s does not spread the experts of such a model "
+                                               "over GPUs, so it cannot run this plan",
                                                software));
     if (offers->gpus && sizing->ranks > offers->gpus)
         g_ptr_array_add(notes,

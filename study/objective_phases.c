@@ -6,10 +6,8 @@ mw_objective_only_adapters(const struct mw_trained *trained)
 {
     bool only = trained->rank > 0;
 
-    for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
-        const struct mw_operator_row *row = mw_operator_row(i);
-        only &= !row->parameters || row->adapts || trained->frozen >> i & 1;
-    }
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        only &= !mw_operator_names_params(i) || trained->frozen >> i & 1;
     return only;
 }
 

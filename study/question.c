@@ -64,10 +64,17 @@ replicates(enum mw_strategy strategy)
            !mw_strategy_traits(strategy)->state[MW_STATE_OPTIMIZER].partitioned;
 }
 
+/* Whether GPUs have parts of the model's layers. */
+static bool
+is_divided(const struct mw_settings *settings)
+{
+    return settings->tp > 1 || settings->pp > 1 || settings->ep > 1;
+}
+
 const char *
 mw_default_software(const struct mw_settings *settings)
 {
-    return software_of((struct user){.sliced = settings->tp > 1 || settings->pp > 1,
+    return software_of((struct user){.sliced = is_divided(settings),
                                      .adapts = settings->trained.rank > 0,
                                      .replicates = replicates(settings->strategy),
                                      .groups = settings->shard_group != MW_SHARD_ALL});
@@ -80,7 +87,7 @@ mw_question_default_software(const struct mw_question *question)
     bool has_file = question->deepspeed.notes; /* whoever has one trains by DeepSpeed */
 
     return software_of((struct user){.measured = mw_hwprofile_calibrated(question->profile),
-                                     .sliced = settings->tp > 1 || settings->pp > 1,
+                                     .sliced = is_divided(settings),
                                      .adapts = settings->trained.rank > 0,
                                      .replicates = !has_file && question->strategy_count == 1 &&
                                                    replicates(question->strategies[0]),
@@ -135,10 +142,11 @@ mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
     if (plan->strategy && mw_strategy_parse(plan->strategy, &strategy, NULL))
         question->strategies[0] = strategy;
     question->strategy_count = 1;
-    question->settings.tp = question->settings.pp = 1;
+    question->settings.tp = question->settings.pp = question->settings.ep = 1;
     for (uint32_t c = 0; c < plan->comm_count; c++) {
         const struct mw_axis_span *spans = plan->comms[c].spans;
         question->settings.tp = MAX(question->settings.tp, (int64_t)spans[MW_AXIS_TP].count);
         question->settings.pp = MAX(question->settings.pp, (int64_t)spans[MW_AXIS_PP].count);
+        question->settings.ep = MAX(question->settings.ep, (int64_t)spans[MW_AXIS_EP].count);
     }
 }

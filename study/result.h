@@ -150,6 +150,7 @@ struct mw_result {
     int64_t kept_layers;        /* beside recomputed ones */
     bool on_every_slice;        /* on every rank of a tensor-slicing group */
     bool sequence_parallel;     /* tensor slices share the tokens of norms and residuals */
+    int64_t ep;                 /* GPUs over which experts are spread; 1: over none */
     int checkpoint_bits;        /* of an element of an activation checkpoint; 0: as dtype */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *prefetch_stages; /* "nc:cg:gg"; NULL: one depth for all */

@@ -43,6 +43,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->nodes = s->nodes;
     r->gpus_per_node = s->gpus_per_node;
     r->tp = s->tp;
+    r->ep = s->ep;
     r->seq = s->seq;
     r->grad_accum = s->grad_accum;
     r->micro_batch = s->micro_batch;

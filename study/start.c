@@ -8,9 +8,17 @@
 /* On the GPU a parameter is written once as it is made, and read once as it goes where it lives. */
 #define PASSES_ON_GPU 2
 
+/* Where experts are spread, each rank makes its own alone. */
 static double
 params_of_rank(const struct mw_sizing *sizing)
 {
+    double params = 0;
+
+    if (sizing->ep > 1) {
+        for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage)
+            params += (double)stage->params;
+        return params / (double)sizing->pp;
+    }
     return (double)mw_model_params(sizing->model) / (double)(sizing->tp * sizing->pp);
 }
 

@@ -46,6 +46,7 @@ FIXED = [  # model, machine, options: what random plans may miss
     ("gpt2-xl", "dgx-h100", "-s zero1 --optimizer muon --dtype fp16 --matmul-dtype fp8"),
     ("gpt2-xl", "dgx-h100", "-s zero3 --recompute-list 0-3,8 --prefetch 2 --batch 3"),
     ("mixtral-8x7b", "dgx-h100", "-s zero3 --batch 1"),
+    ("mixtral-8x7b", "dgx-h100", "--nodes 4 -s zero3 --batch 1 --ep 8"),
 ]
 
 

@@ -247,6 +247,15 @@ CONTRADICTIONS = {
         ["--update beside", "--overlap on"],
     "simulate -m gpt2 -H flat-test -s zero3 --gpus 4 --pp 2 --update beside":
         ["--update beside", "--pp 2"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 3":
+        ["--ep 3: must divide the 8 experts", "8 data-parallel GPUs; give 2 or 4"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --gpus 6 --ep 4": ["--ep 4", "6 data-parallel", "give 2"],
+    "simulate -m gpt2 -H dgx-h100 --ep 2": ["--ep 2: model gpt2 has no experts; give --ep 1"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --tp 2": ["--ep 2", "--tp 1", "--ep 1"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --train lora:4": ["--ep 2", "adapters"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --optimizer muon": ["--ep 2", "--optimizer"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --objective dpo": ["dpo", "leave out --ep"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --serve 8": ["--ep 2", "--serve"],
     "simulate -m gpt2 -H flat-test -s zero3 --drop-layers 1,/2": ["--drop-layers 1,/2", "such as"],
     "simulate -m gpt2 -H flat-test -s zero3 --drop-layers 3/12": ["layer 12", "0 to 11"],
     "simulate -m gpt2 -H flat-test -s zero3 --drop-layers 0-11": ["leave one layer"],

@@ -1,6 +1,7 @@
 #include "plan/optimizers.h"
 #include "tests/random_request.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -333,7 +334,7 @@ draw_frozen(GRand *random, struct mw_settings *settings)
                                              MW_OPERATOR_PROJECTION, MW_OPERATOR_MLP_UP};
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        if (mw_operator_row(i)->parameters && !mw_operator_row(i)->adapts && once_in(random, 2))
+        if (mw_operator_names_params(i) && once_in(random, 2))
             settings->trained.frozen |= UINT32_C(1) << i;
     settings->trained.frozen &= ~(UINT32_C(1) << early[pick(random, 0, G_N_ELEMENTS(early) - 1)]);
     draw_adapters(random, &settings->trained);
@@ -406,6 +407,43 @@ draw_groups(struct random_request *request)
         s->partition = MW_PARTITION_AUTO;
 }
 
+/* The largest divisor below; the number itself if that is 1. */
+static int64_t
+next_divisor(int64_t number, int64_t divisor)
+{
+    int64_t next = divisor - 1;
+
+    while (next > 1 && number % next)
+        next--;
+    return next > 1 ? next : divisor;
+}
+
+/* Half of the mixtures are spread, over as many ranks as divide all. */
+static void
+draw_spread(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+    int64_t dp = s->nodes * s->gpus_per_node, ep = dp;
+
+    if (!request->model.experts || request->seed % 2 || dp == 1)
+        return;
+    for (int64_t tries = request->seed / 2 % 3; tries > 0; tries--)
+        ep = next_divisor(dp, ep);
+    s->ep = ep;
+    s->tp = 1;
+    s->shard_group = MW_SHARD_ALL;
+    s->sequence_parallel = MW_AUTO;
+    s->micro_batch = s->micro_batch == MW_AUTO ? MW_AUTO : ceil(s->micro_batch);
+    s->partition = MW_PARTITION_BANDWIDTH;
+    s->trained.adapted = 0;
+    s->trained.rank = 0;
+    if (mw_optimizer_orthogonalizes(s->optimizer))
+        s->optimizer = 0;
+    request->model.experts = ep * (1 + request->seed / 6 % 3);
+    request->model.experts_per_token =
+        MIN(request->model.experts_per_token, request->model.experts);
+}
+
 void
 random_request_software(struct random_request *request)
 {
@@ -450,6 +488,7 @@ random_request_init(struct random_request *request, guint32 seed)
     request->settings.share_slots = seed % 5 < 3;
     draw_slices(request);
     draw_groups(request);
+    draw_spread(request);
     random_request_name(request);
 }
 
@@ -493,8 +532,8 @@ random_request_text(const struct random_request *request)
 
     return g_strdup_printf(
         "request %u: %s, layers %d hidden %d kv %d ffn %d vocab %d%s experts %d; nodes %d gpus %d "
-        "group %d tp %d%s%s batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; interval "
-        "%d%s%s of %d "
+        "group %d tp %d ep %d%s%s batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; "
+        "interval %d%s%s of %d "
         "loads "
         "%d "
         "tiles "
@@ -502,7 +541,7 @@ random_request_text(const struct random_request *request)
         request->seed, mw_strategy_name(s->strategy), (int)m->layers, (int)m->hidden,
         (int)m->kv_heads, (int)m->ffn, (int)m->vocab, m->tied_embedding ? " tied" : "",
         (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->shard_group, (int)s->tp,
-        s->sequence_parallel == 1 ? " sharing tokens" : "",
+        (int)s->ep, s->sequence_parallel == 1 ? " sharing tokens" : "",
         request->hardware.tensor_overlap ? " overlapped" : "", s->micro_batch, (int)s->global_batch,
         (int)s->grad_accum, (int)s->seq, p, g, o, a, (int)s->checkpoint_interval,
         s->checkpoint_dtype == MW_DTYPE_NONE ? "" : " in 8 bits",
@@ -560,6 +599,8 @@ random_request_stages(struct random_request *request)
     s->pp = 2 + request->seed % 3;
     while (s->pp > 1 && (ranks % (s->pp * s->tp) || s->pp > request->model.layers))
         s->pp--;
+    if (ranks / s->pp / s->tp % s->ep)
+        s->ep = 1;
     s->grad_accum = 1 + request->seed % 5;
     s->global_batch = MW_AUTO;
     s->partition = MW_PARTITION_BANDWIDTH;

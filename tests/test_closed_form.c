@@ -149,6 +149,20 @@ mix_layers(struct mw_model *model, guint32 seed)
 }
 
 static void
+spread_experts(struct random_request *request, guint32 seed)
+{
+    struct mw_settings *s = &request->settings;
+    int64_t ranks = s->nodes * s->gpus_per_node;
+
+    s->ep = 1;
+    if (!request->model.experts || s->tp > 1 || s->optimizer == MW_OPTIMIZER_MUON)
+        return;
+    s->ep = MIN(ranks, 1 << (seed / 2 % 4));
+    if (s->ep > 1)
+        s->partition = MW_PARTITION_BANDWIDTH;
+}
+
+static void
 draw_request(struct random_request *request, guint32 seed)
 {
     g_autoptr(GRand) random = g_rand_new_with_seed(seed);
@@ -158,6 +172,7 @@ draw_request(struct random_request *request, guint32 seed)
     request->settings = even_settings(random, seed);
     if (request->settings.tp == 1 && request->settings.optimizer != MW_OPTIMIZER_MUON)
         mix_layers(&request->model, seed);
+    spread_experts(request, seed);
     request->hardware = test_hardware("flat-test");
     request->hardware.gpu_flash_attention = pick(random, 0, 1);
     request->hardware.tensor_overlap = seed % 3 > 0;
@@ -185,7 +200,7 @@ divides(const struct mw_sizing *sizing)
 {
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         for (int t = 0; t < sizing->classes[c].tensor_count; t++)
-            if (sizing->classes[c].tensors[t].tile_params % sizing->shards)
+            if (sizing->classes[c].tensors[t].tile_params % sizing->classes[c].tensors[t].ranks)
                 return false;
     return true;
 }
@@ -269,6 +284,65 @@ test_overlapping_plans(void)
     g_assert_cmpint(compared, >, OVERLAPPING);
 }
 
+/* Bytes of all ops of a kind that go over the ranks of an axis. */
+static int64_t
+bytes_over(const struct mw_plan *plan, enum mw_op_kind kind, enum mw_axis axis, uint32_t ranks,
+           uint32_t stride)
+{
+    int64_t bytes = 0;
+
+    for (uint32_t o = 0; o < plan->op_count; o++) {
+        const struct mw_work *work = &plan->works[plan->ops[o].work];
+        if (work->kind != kind || work->object == MW_OBJECT_UPDATED)
+            continue;
+        const struct mw_axis_span *span = &plan->comms[work->comm].spans[axis];
+        bytes += span->count == ranks && span->stride == stride ? work->bytes : 0;
+    }
+    return bytes;
+}
+
+/* From dimensions alone: each token has k copies of h elements of 2 bytes, which go to experts and
+ * come back, forward, again in recomputation, and their gradients in backward; and a rank's experts
+ * have j h f elements each, whose gradients the ranks add up that have the same ones. */
+static void
+test_spread_bytes(void)
+{
+    static const enum mw_strategy strategies[] = {MW_STRATEGY_DDP, MW_STRATEGY_ZERO1,
+                                                  MW_STRATEGY_ZERO2, MW_STRATEGY_ZERO3};
+    struct random_request request;
+    struct mw_settings *s = &request.settings;
+
+    random_request_init(&request, 1);
+    request.hardware = test_hardware("dgx-h100");
+    mw_settings_init(s);
+    if (!mw_model_load_preset("mixtral-8x7b", &request.model, NULL))
+        g_assert_not_reached();
+    request.model.layers = 3;
+    s->nodes = 2;
+    s->gpus_per_node = 8;
+    s->ep = 4;
+    s->micro_batch = 2;
+    s->grad_accum = 3;
+    s->seq = 1024;
+    s->checkpoint_interval = 1;
+    random_request_name(&request);
+    for (size_t i = 0; i < G_N_ELEMENTS(strategies); i++) {
+        s->strategy = strategies[i];
+        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
+        struct mw_plan *plan = mw_build_plan(found->pdata[0]);
+        const struct mw_model *m = &request.model;
+        int64_t exchange = 2 * 2 * 1024 * m->experts_per_token * m->hidden;
+        int64_t experts = 3 * m->experts / 4 * 3 * m->hidden * m->expert_ffn;
+        bool parts = i > 1; /* each micro-batch's in 2 bytes, else their sum in 4 */
+        g_assert_cmpint(bytes_over(plan, MW_OP_ALL_TO_ALL, MW_AXIS_EP, 4, 1), ==,
+                        3 * 3 * 6 * exchange);
+        g_assert_cmpint(
+            bytes_over(plan, i ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE, MW_AXIS_DP, 4, 4), ==,
+            experts * (parts ? 3 * 2 : 4));
+        mw_plan_free(plan);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -276,5 +350,6 @@ main(int argc, char **argv)
     g_test_add_func("/closed-form/invariant-5/serialised-plans", test_serialised_plans);
     g_test_add_func("/closed-form/invariant-5/ceiling-of-overlapping-plans",
                     test_overlapping_plans);
+    g_test_add_func("/closed-form/spread-bytes", test_spread_bytes);
     return g_test_run();
 }

@@ -210,8 +210,7 @@ test_saved_bytes(void)
                     10 * s * b * h + (24 * s * b * h + 5 * a * s * s * b) / 8);
     g_assert_cmpint(flash.saved_bytes, ==, 34 * s * b * h + 4 * a * s * b);
     struct sums shared = sum_layer(
-        &model, 0,
-        (struct mw_shape){.sequences = b, .seq = s, .tp = 8, .sequence_parallel = true});
+        &model, 0, (struct mw_shape){.sequences = b, .seq = s, .tp = 8, .sequence_parallel = true});
     g_assert_cmpint(shared.saved_bytes, ==, (34 * s * b * h + 5 * a * s * s * b) / 8);
     g_assert_cmpint(shared.forward_flops, ==, eight.forward_flops);
 }
@@ -408,6 +407,41 @@ test_experts(void)
     g_assert_cmpint(info[5].params, ==, INT64_C(2) * 257 * 7168 * 2048 + 256 * 7169);
 }
 
+/* Over four ranks: a quarter of the experts on each, with the tokens of four, and as much work; the
+ * rest of a layer is as it was. */
+static void
+test_spread_experts(void)
+{
+    struct mw_model deepseek = load("deepseek-v3");
+    struct mw_shape shape = {.sequences = 1, .seq = 4096, .tp = 1, .flash_attention = true};
+    struct mw_operator_info whole[MW_LAYER_OPERATORS_MAX], spread[MW_LAYER_OPERATORS_MAX];
+    int64_t expert = INT64_C(7168) * 2048, flops = 0, kept = 0;
+    int count = mw_model_layer(&deepseek, 3, &shape, whole);
+
+    for (int i = 0; i < count; i++) {
+        flops += whole[i].forward_flops;
+        kept += whole[i].saved_bytes;
+    }
+    shape.ep = 4;
+    count = mw_model_layer(&deepseek, 3, &shape, spread);
+    for (int i = 0; i < count; i++) {
+        flops -= spread[i].forward_flops;
+        kept -= spread[i].saved_bytes;
+    }
+    g_assert_cmpint(flops, ==, 0);
+    g_assert_cmpint(kept, ==, 0);
+    g_assert_cmpint(spread[5].params, ==, 2 * expert + 256 * 7169); /* shared, router */
+    g_assert_cmpint(spread[6].operator_, ==, MW_OPERATOR_EXPERTS_UP);
+    g_assert_cmpint(spread[6].params, ==, 64 * 2 * expert);
+    g_assert_cmpint(spread[6].products[0].count, ==, 64);
+    g_assert_cmpint(spread[6].products[0].m, ==, 4096 * 8 / 64);
+    g_assert_cmpint(spread[8].operator_, ==, MW_OPERATOR_EXPERTS_DOWN);
+    g_assert_cmpint(spread[8].params, ==, 64 * expert);
+    g_assert_cmpint(spread[9].params, ==, expert);
+    mw_model_layer(&deepseek, 2, &shape, spread); /* no experts */
+    g_assert_cmpint(spread[5].params, ==, INT64_C(2) * 7168 * 18432);
+}
+
 /* Phi: attention and MLP share one norm. */
 static void
 test_parallel_block(void)
@@ -440,6 +474,7 @@ main(int argc, char **argv)
     g_test_add_func("/model/walk/slices", test_slices);
     g_test_add_func("/model/walk/ends", test_ends);
     g_test_add_func("/model/walk/experts", test_experts);
+    g_test_add_func("/model/walk/spread-experts", test_spread_experts);
     g_test_add_func("/model/walk/parallel-block", test_parallel_block);
     return g_test_run();
 }

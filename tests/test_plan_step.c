@@ -449,6 +449,65 @@ test_left_out(void)
     mw_plan_free(plan);
 }
 
+/* --- experts over ranks ---------------------------------------------------------------------- */
+
+/* Whether an op is of parameters or gradients of spread experts, by all ranks that have them. */
+static bool
+is_of_experts(const struct mw_plan *plan, uint32_t op)
+{
+    const struct mw_work *work = &plan->works[plan->ops[op].work];
+
+    return (work->operator_ == MW_OPERATOR_EXPERTS_UP ||
+            work->operator_ == MW_OPERATOR_EXPERTS_DOWN) &&
+           (work->object == MW_OBJECT_PARAMETERS || work->object == MW_OBJECT_GRADIENTS) &&
+           mw_op_traits(work->kind)->joins == MW_JOINS_GROUP;
+}
+
+/* The same plan, in which works of this one's kind are of all data-parallel ranks. */
+static struct mw_plan *
+over_all_ranks(const struct mw_plan *plan, uint32_t op)
+{
+    struct mw_plan *changed = copy_without(plan, (struct lack){MW_NONE, MW_NONE});
+
+    changed->works[changed->ops[op].work].comm = 0; /* dp */
+    return changed;
+}
+
+static void
+look_at_spread(const struct mw_plan *plan, int *exchanges, int *reductions)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        bool exchange = plan->works[plan->ops[i].work].kind == MW_OP_ALL_TO_ALL;
+        if (!exchange && !is_of_experts(plan, i))
+            continue;
+        bool gathers = plan->works[plan->ops[i].work].object == MW_OBJECT_PARAMETERS;
+        if (!gathers) /* the pass before may have left them where they are */
+            g_assert_true(is_refused(copy_without(plan, (struct lack){i, MW_NONE})));
+        g_assert_true(is_refused(over_all_ranks(plan, i)));
+        ++*(exchange ? exchanges : reductions);
+    }
+}
+
+static void
+test_spread(void)
+{
+    int exchanges = 0, reductions = 0;
+
+    for (guint32 seed = 710000; exchanges < 200 || reductions < 100; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+        random_request_init(&request, seed);
+        request.settings.unfold = false;
+        if (request.settings.ep == 1)
+            continue;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        struct mw_plan *plan = sizing ? mw_build_plan(sizing) : NULL;
+        if (plan && plan->op_count <= SMALL_OPS)
+            look_at_spread(plan, &exchanges, &reductions);
+        mw_plan_free(plan);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -464,5 +523,6 @@ main(int argc, char **argv)
     g_test_add_func("/plan-step/homes", test_homes);
     g_test_add_func("/plan-step/slots", test_slots);
     g_test_add_func("/plan-step/left-out", test_left_out);
+    g_test_add_func("/plan-step/spread", test_spread);
     return g_test_run();
 }

@@ -78,6 +78,18 @@ test_uneven(void)
     assert_near(mw_ring_s(&ring, 6e9), 5 + 1e-2 + 3e-3);
 }
 
+/* Each rank of a node sends its own bytes to the other nodes: four times what a ring passes. */
+static void
+test_all_to_all(void)
+{
+    const struct mw_ring ring = mw_ring_of(&machine, 8, 4, 1),
+                         alone = mw_ring_of(&machine, 4, 4, 1);
+    double latency_s = mw_ring_all_to_all_s(&ring, 0);
+
+    assert_near(mw_ring_all_to_all_s(&ring, 8e9) - latency_s, 4 * 4e9 / machine.nic_bytes_per_s);
+    assert_near(mw_ring_all_to_all_s(&alone, 8e9), mw_ring_s(&alone, 8e9));
+}
+
 /* --- by algorithm and protocol --------------------------------------------------------------- */
 
 /* Messages so small that only hops count: 0.6 us a hop within a node, 2.7 between nodes. */
@@ -194,6 +206,7 @@ main(int argc, char **argv)
     g_test_add_func("/ring/nodes", test_nodes);
     g_test_add_func("/ring/one-rank-per-node", test_one_rank_per_node);
     g_test_add_func("/ring/uneven", test_uneven);
+    g_test_add_func("/ring/all-to-all", test_all_to_all);
     g_test_add_func("/ring/start", test_start);
     g_test_add_func("/ring/protocols", test_protocols);
     g_test_add_func("/ring/flat-rings", test_flat_rings);

@@ -6,6 +6,9 @@
  * (Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication).  Where slices share tokens, the
  * sum is scattered; the input, of which each slice has kept its tokens, is gathered again beside
  * the first op, and the gradient before a product whose weights are sliced by rows.
+ *
+ * Tokens go to experts on other ranks by an all-to-all before these, and come back by one behind
+ * them; their gradients the other way (GShard, arXiv 2006.16668, Sec. 3.2).
  */
 #include <glib.h>
 
@@ -238,6 +241,37 @@ gather_input(struct builder *b, const struct visit *v, const struct computed *it
     return gather;
 }
 
+static uint32_t
+exchange_op(struct builder *b, const struct visit *v, enum mw_operator operator_)
+{
+    uint32_t work =
+        mw_work_collective(b, MW_OP_ALL_TO_ALL, (struct subject){MW_OBJECT_ACTIVATIONS, operator_},
+                           b->ep_comm, mw_sizing_exchange_bytes(b->sizing));
+
+    return mw_build_op(b, LANE_SLICING, work,
+                       (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+}
+
+static void
+exchange_before(struct builder *b, const struct visit *v, enum mw_operator operator_)
+{
+    uint32_t before = activations_before(b, v), computed = b->lane_last[LANE_COMPUTE];
+
+    b->compute_wait = exchange_op(b, v, operator_);
+    mw_build_after(b, computed);
+    if (before != MW_NONE)
+        mw_build_use(b, before, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+}
+
+static void
+exchange_behind(struct builder *b, const struct visit *v, enum mw_operator operator_)
+{
+    uint32_t slot = own_activations(b, v);
+
+    b->compute_wait = exchange_op(b, v, operator_);
+    mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+}
+
 /* They need the gradient of the product's result, and its input. */
 static void
 compute_weights(struct builder *b, const struct visit *v, const struct computed *it,
@@ -276,8 +310,11 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
     bool ends = it->tiles == 1 || v->tile == (backward ? 0 : it->tiles - 1);
     bool sums = ends && needs_sum(b, v, info->operator_);
     bool splits = sums && backward && mw_sizing_splits_backward(b->sizing, info);
+    const struct mw_operator_row *row = mw_operator_row(info->operator_);
     uint32_t input = MW_NONE;
 
+    if (begins && (backward ? row->returns_tokens : row->takes_tokens))
+        exchange_before(b, v, info->operator_);
     if (begins && backward && mw_sizing_gathers_gradient(b->sizing, info->operator_))
         gather_gradient(b, v, it);
     if (splits && mw_sizing_gathers_input(b->sizing, info))
@@ -294,6 +331,8 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
         compute_weights(b, v, it, id, input);
         use_gradient(b, it, gradients);
     }
+    if (ends && (backward ? row->takes_tokens : row->returns_tokens))
+        exchange_behind(b, v, info->operator_);
     b->activation_turns[mw_visit_place(b, v) % b->activation_sets] += backward ? -1 : 1;
 }
 

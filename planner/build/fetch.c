@@ -26,7 +26,7 @@ static bool
 travels(const struct builder *b, const struct part *part)
 {
     return b->sizing->params_partitioned &&
-           (home_tier(b, part) != MW_TIER_GPU || b->sizing->shards > 1);
+           (home_tier(b, part) != MW_TIER_GPU || part->tensor->ranks > 1);
 }
 
 static int64_t
@@ -127,7 +127,7 @@ take_param_slot(struct builder *b, const struct part *part)
 static void
 fetch_to_gpu(struct builder *b, const struct part *part)
 {
-    bool gathers = b->sizing->shards > 1;
+    bool gathers = part->tensor->ranks > 1;
     uint32_t pinned = part->visit->pinned_slot[part->turn];
     uint32_t source = pinned != MW_NONE ? pinned : home_of(b, part), target;
     uint32_t work = mw_work_copy(b, MW_OP_H2D, fetched(b, part), part_bytes(b, part),
@@ -153,7 +153,7 @@ fetch_from_peers(struct builder *b, const struct part *part)
     enum mw_op_kind kind =
         mw_sizing_owners_broadcast(b->sizing) ? MW_OP_BROADCAST : MW_OP_ALL_GATHER;
     uint32_t work =
-        mw_work_collective(b, kind, fetched(b, part), b->dp_comm,
+        mw_work_collective(b, kind, fetched(b, part), mw_build_replicas(b, part->tensor->ranks),
                            mw_sizing_param_bytes(part->tensor, part->tensor->tile_params));
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(part));
@@ -174,7 +174,7 @@ fetch_part(struct builder *b, enum mw_fetch_stage stage, const struct part *part
         fetch_from_nvme(b, part);
     else if (stage == MW_FETCH_CG && home != MW_TIER_GPU)
         fetch_to_gpu(b, part);
-    else if (stage == MW_FETCH_GG && b->sizing->shards > 1)
+    else if (stage == MW_FETCH_GG && part->tensor->ranks > 1)
         fetch_from_peers(b, part);
 }
 

@@ -62,7 +62,7 @@ home_mode(const struct builder *b, const struct part *part)
 static bool
 made_at_home(const struct builder *b, const struct part *part)
 {
-    bool whole = !b->sizing->gradients_partitioned || b->sizing->shards == 1;
+    bool whole = !b->sizing->gradients_partitioned || part->tensor->ranks == 1;
 
     return whole && lives_on_gpu(b, part) && !b->sizing->gradients_summed;
 }
@@ -139,9 +139,9 @@ reduce_in_place(struct builder *b, const struct part *part)
 {
     enum mw_op_kind kind =
         b->sizing->optimizer_partitioned ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
-    uint32_t work =
-        mw_work_collective(b, kind, gradients_of(b, part), b->dp_comm,
-                           b->sizing->gradient_element_bytes * part->tensor->tile_params);
+    uint32_t work = mw_work_collective(
+        b, kind, gradients_of(b, part), mw_build_replicas(b, part->tensor->ranks),
+        b->sizing->gradient_element_bytes * part->tensor->tile_params);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(part));
     mw_build_use(b, home_of(b, part), MW_USE_MODIFY, MW_ROLE_GRADIENT);
@@ -153,7 +153,8 @@ static uint32_t
 reduce_scatter(struct builder *b, const struct part *part, uint32_t slot)
 {
     bool arrives = lives_on_gpu(b, part) && !b->sizing->gradients_summed;
-    uint32_t work = mw_work_collective(b, MW_OP_REDUCE_SCATTER, gradients_of(b, part), b->dp_comm,
+    uint32_t work = mw_work_collective(b, MW_OP_REDUCE_SCATTER, gradients_of(b, part),
+                                       mw_build_replicas(b, part->tensor->ranks),
                                        b->sizing->element_bytes * part->tensor->tile_params);
     uint32_t target = arrives ? home_of(b, part) : next_slot(b, MW_BUFFER_GRADIENTS_SHARD, part);
 
@@ -299,7 +300,8 @@ keep_whole(struct builder *b, const struct part *part, uint32_t slot)
 
     if (!made_at_home(b, part))
         accumulate_on_gpu(b, part, slot, part->tensor->tile_params);
-    if (b->sizing->shards > 1 && last_micro_batch(b, part) && !b->sizing->reduced_at_end && !copied)
+    if (part->tensor->ranks > 1 && last_micro_batch(b, part) && !b->sizing->reduced_at_end &&
+        !copied)
         reduce_in_place(b, part);
 }
 
@@ -309,7 +311,7 @@ keep_shard(struct builder *b, const struct part *part, uint32_t slot)
 {
     if (made_at_home(b, part))
         return;
-    if (b->sizing->shards == 1) {
+    if (part->tensor->ranks == 1) {
         accumulate_on_gpu(b, part, slot, part->tensor->shard_params);
         return;
     }
@@ -328,7 +330,7 @@ mw_gradient_leave(struct builder *b, const struct part *part, uint32_t slot)
     else if (lives_on_gpu(b, part) || comes_summed(b, part))
         keep_shard(b, part, slot);
     else
-        to_host(b, part, b->sizing->shards > 1 ? reduce_scatter(b, part, slot) : slot);
+        to_host(b, part, part->tensor->ranks > 1 ? reduce_scatter(b, part, slot) : slot);
 }
 
 /* A visit that stands for all parts of the tensor whose gradient the copies sum up. */
@@ -381,11 +383,18 @@ mw_gradient_reduce_all(struct builder *b)
     if (!s->reduced_at_end)
         return;
     uint32_t computed = b->lane_last[LANE_COMPUTE], before = b->lane_last[LANE_COLLECTIVE];
-    uint32_t work = mw_work_collective(b, MW_OP_ALL_REDUCE, gradients, b->dp_comm,
-                                       s->gradient_element_bytes * s->trained_params);
+    uint32_t work =
+        mw_work_collective(b, MW_OP_ALL_REDUCE, gradients, b->dp_comm,
+                           s->gradient_element_bytes * (s->trained_params - s->spread_params));
     b->reduced_all =
         mw_build_op(b, LANE_COLLECTIVE, work, (struct identity){MW_PHASE_BACKWARD, -1, 0, 0, 0});
     mw_build_after(b, computed);
     if (mw_sizing_copied_tensor(s) != MW_NONE) /* the copies' sum */
         mw_build_after(b, before);
+    if (!s->spread_params || s->dp == s->ep)
+        return;
+    work = mw_work_collective(b, MW_OP_ALL_REDUCE, gradients, b->replicas_comm,
+                              s->gradient_element_bytes * s->spread_params);
+    b->reduced_all =
+        mw_build_op(b, LANE_COLLECTIVE, work, (struct identity){MW_PHASE_BACKWARD, -1, 0, 1, 0});
 }

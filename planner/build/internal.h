@@ -14,7 +14,7 @@
 enum {
     LANE_COMPUTE,
     LANE_COLLECTIVE, /* data-parallel collectives */
-    LANE_SLICING,    /* tensor-slicing collectives: a stream of their own */
+    LANE_SLICING,    /* collectives of activations: a stream of their own */
     LANE_H2D,
     LANE_D2H,
     LANE_READ,
@@ -93,7 +93,7 @@ struct part {
 };
 
 /* Behind the axes. */
-enum { MET_BY_ALL = MW_AXIS_COUNT, MET_BY_COPIES, MET_COUNT };
+enum { MET_BY_ALL = MW_AXIS_COUNT, MET_BY_COPIES, MET_BY_REPLICAS, MET_COUNT };
 
 struct builder {
     const struct mw_sizing *sizing;
@@ -108,6 +108,8 @@ struct builder {
     uint32_t dp_comm, tp_comm, pp_comm, world_comm; /* dp: a sharding group */
     uint32_t rp_comm;     /* ranks that hold the same shards, of all sharding groups, or MW_NONE */
     uint32_t copies_comm; /* of the first and the last stage, or MW_NONE */
+    uint32_t ep_comm, replicas_comm; /* of ranks that share experts, and that have the same ones; or
+                                      * MW_NONE */
     uint32_t channel[MW_CHANNEL_KIND_COUNT];
 
     struct slot_state *states; /* [plan->slot_count] */
@@ -188,6 +190,8 @@ uint32_t mw_build_ring_next(struct ring *ring);
 void mw_build_add_lanes(struct builder *b);
 void mw_build_add_channels(struct builder *b);
 void mw_build_add_comms(struct builder *b);
+/* The communicator of the data-parallel ranks that have the same elements, so many. */
+uint32_t mw_build_replicas(const struct builder *b, int64_t ranks);
 void mw_build_add_slots(struct builder *b);
 void mw_build_prepare_states(struct builder *b); /* of the slots, for ops that use them */
 

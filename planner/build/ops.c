@@ -54,11 +54,13 @@ static uint32_t
 next_match(struct builder *b, uint32_t comm)
 {
     bool all = comm == MW_NONE || comm == b->world_comm;
-    int axis = all                      ? MET_BY_ALL
-               : comm == b->copies_comm ? MET_BY_COPIES
-               : comm == b->rp_comm     ? MW_AXIS_RP
-               : comm == b->tp_comm     ? MW_AXIS_TP
-                                        : MW_AXIS_DP;
+    int axis = all                        ? MET_BY_ALL
+               : comm == b->copies_comm   ? MET_BY_COPIES
+               : comm == b->rp_comm       ? MW_AXIS_RP
+               : comm == b->ep_comm       ? MW_AXIS_EP
+               : comm == b->replicas_comm ? MET_BY_REPLICAS
+               : comm == b->tp_comm       ? MW_AXIS_TP
+                                          : MW_AXIS_DP;
 
     if (b->plan->program_count == 1)
         return MW_NONE;

@@ -322,11 +322,11 @@ all_gather_params(struct builder *b, uint32_t c)
     const struct mw_sizing *s = b->sizing;
     const struct mw_chunk *chunk = &b->chunks[c];
 
-    if (s->params_partitioned || !s->optimizer_partitioned || s->shards == 1)
+    if (s->params_partitioned || !s->optimizer_partitioned || chunk->ranks == 1)
         return;
     build_op(b, LANE_COLLECTIVE,
-             mw_work_collective(b, MW_OP_ALL_GATHER, of_updated, b->dp_comm,
-                                s->element_bytes * chunk->params * s->shards),
+             mw_work_collective(b, MW_OP_ALL_GATHER, of_updated, mw_build_replicas(b, chunk->ranks),
+                                s->element_bytes * chunk->params * chunk->ranks),
              c);
     use_tensors(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }

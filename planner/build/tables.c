@@ -138,6 +138,16 @@ mw_build_add_comms(struct builder *b)
     b->dp_comm = mw_plan_add_comm(b->plan, dp);
     b->tp_comm = mw_plan_add_comm(b->plan, tp);
     b->world_comm = mw_plan_add_comm(b->plan, world);
+    b->ep_comm = b->replicas_comm = MW_NONE;
+    if (s->ep > 1) {
+        struct mw_comm ep = one, replicas = one;
+        uint32_t reach = (uint32_t)(s->tp * s->ep), count = (uint32_t)(s->dp / s->ep);
+        ep.spans[MW_AXIS_EP] = (struct mw_axis_span){(uint32_t)s->tp, (uint32_t)s->ep};
+        if (count > 1)
+            replicas.spans[MW_AXIS_DP] = (struct mw_axis_span){reach, count};
+        b->ep_comm = mw_plan_add_comm(b->plan, ep);
+        b->replicas_comm = mw_plan_add_comm(b->plan, replicas);
+    }
     b->pp_comm = s->pp > 1 ? mw_plan_add_comm(b->plan, pp) : MW_NONE;
     b->rp_comm = s->replicas > 1 ? mw_plan_add_comm(b->plan, rp) : MW_NONE;
     b->copies_comm = b->pp_comm;
@@ -145,6 +155,12 @@ mw_build_add_comms(struct builder *b)
         pp.spans[MW_AXIS_PP] = (struct mw_axis_span){stage_ranks * ((uint32_t)s->pp - 1), 2};
         b->copies_comm = mw_plan_add_comm(b->plan, pp);
     }
+}
+
+uint32_t
+mw_build_replicas(const struct builder *b, int64_t ranks)
+{
+    return ranks == b->sizing->shards ? b->dp_comm : b->replicas_comm;
 }
 
 /* Whether a slot of the kind lies in the room for what shares bytes. */
@@ -227,6 +243,7 @@ add_tensors(struct builder *b)
                          .summed = trained && s->gradients_summed,
                          .trainable = trained,
                          .tiles = tensor->tiles,
+                         .spread = (uint32_t)(tensor->ranks < s->shards ? s->ep : 0),
                          .elements = tensor->params,
                          .rows = tensor->rows,
                          .row_elements = tensor->row_params,

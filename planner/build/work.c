@@ -294,6 +294,15 @@ ring_bytes(enum mw_op_kind kind, int64_t bytes, int64_t members)
     return pattern == MW_PATTERN_REDUCE ? 2 * once : once;
 }
 
+/* The same between nodes.  Of an all-to-all each rank of the node sends its own. */
+static int64_t
+nic_bytes(enum mw_op_kind kind, int64_t bytes, int64_t nodes, const struct mw_comm_shape *group)
+{
+    bool each = mw_op_traits(kind)->pattern == MW_PATTERN_EXCHANGE;
+
+    return ring_bytes(kind, bytes, nodes) * (each ? group->ranks_per_node : 1);
+}
+
 static struct mw_work
 collective(struct builder *b, enum mw_op_kind kind, struct subject of, uint32_t comm, int64_t bytes,
            struct draws *draws)
@@ -309,7 +318,8 @@ collective(struct builder *b, enum mw_op_kind kind, struct subject of, uint32_t 
         if (group.ranks_per_node > 1)
             draw(b, draws, MW_CHANNEL_FABRIC, ring_bytes(kind, bytes, group.size));
         draw(b, draws, MW_CHANNEL_NIC,
-             ring_bytes(kind, bytes, nodes) * group.groups_per_node / b->sizing->ranks_per_node);
+             nic_bytes(kind, bytes, nodes, &group) * group.groups_per_node /
+                 b->sizing->ranks_per_node);
     }
     return work;
 }

@@ -106,6 +106,7 @@ struct mw_settings {
     int64_t shard_group;      /* data-parallel ranks that states are partitioned over, and the
                                  groups hold replicas (hybrid sharding); MW_SHARD_NODE: those of a
                                  node; MW_SHARD_ALL: all */
+    int64_t ep;               /* data-parallel ranks over which experts are spread, default 1 */
     bool tp_fixed;            /* by a file: another value is refused */
     double micro_batch;       /* sequences per GPU, times tp whole; MW_AUTO: most that fit */
     int64_t global_batch;     /* sequences per step; MW_AUTO: micro_batch *

@@ -98,6 +98,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "partition states over groups of S data-parallel GPUs, or over those of a node, and replicate "
      "them over the groups, which sum up gradients once per step (hybrid sharding, HSDP; default "
      "all: one group; `run` has no other)"},
+    {MW_SETTINGS_BATCH, "ep", MW_SETTING_INTEGER, FIELD(ep), 1, 1 << 16, NULL, NULL, "N",
+     "spread the experts of each mixture over N neighbouring data-parallel GPUs, which send each "
+     "other tokens by all-to-alls (expert parallelism; default 1: every GPU has all experts of a "
+     "layer)"},
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
      "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
@@ -290,13 +294,6 @@ mw_setting_find(const char *name)
     return NULL;
 }
 
-/* Adapters have names of their own in a request. */
-static bool
-has_own_parameters(int operator_)
-{
-    return mw_operator_row(operator_)->parameters && !mw_operator_row(operator_)->adapts;
-}
-
 /* Of those that have parameters and are not frozen. */
 static char *
 operator_names(uint32_t frozen, const char *between)
@@ -304,7 +301,7 @@ operator_names(uint32_t frozen, const char *between)
     g_autoptr(GString) names = g_string_new(NULL);
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        if (has_own_parameters(i) && !(frozen >> i & 1))
+        if (mw_operator_names_params(i) && !(frozen >> i & 1))
             g_string_append_printf(names, "%s%s", names->len ? between : "", mw_operator_name(i));
     return g_strdup(names->str);
 }
@@ -615,7 +612,7 @@ parse_trained(const struct mw_setting *setting, const char *text, struct mw_sett
               GError **error)
 {
     g_auto(GStrv) names = g_strsplit(text, ",", -1);
-    struct mw_trained trained = {.frozen = all_that(has_own_parameters)};
+    struct mw_trained trained = {.frozen = all_that(mw_operator_names_params)};
 
     for (guint n = 0; n == 0 || names[n]; n++) {
         const char *name = names[n] ? names[n] : "";
@@ -624,7 +621,7 @@ parse_trained(const struct mw_setting *setting, const char *text, struct mw_sett
                 return false;
             continue;
         }
-        int i = find_operator(name, has_own_parameters);
+        int i = find_operator(name, mw_operator_names_params);
         if (i == MW_OPERATOR_COUNT || !(trained.frozen >> i & 1))
             return refuse_operator(setting, text, name, i < MW_OPERATOR_COUNT, error);
         trained.frozen &= ~(UINT32_C(1) << i);

@@ -239,8 +239,9 @@ struct survey { /* what the homes require */
     bool checkpoints[MW_TIER_COUNT];
     struct mw_chunk_moves moves; /* for any chunk */
     bool gradient_with_state;    /* read from NVMe together */
-    struct widest tiled, small;  /* of units' tiled tensors, and of their others */
-    int64_t smalls;              /* the most others of a unit */
+    struct widest tiled, small;  /* of units' tiled tensors, and of their others, on their way */
+    bool alone;     /* some are on a rank alone, among several: they come from its own host */
+    int64_t smalls; /* the most others of a unit */
     int64_t chunk_params, state_bytes, group_parts; /* maxima */
     int64_t logits_parts, logits_gradients;         /* kept over all chunks; 0 with one chunk */
 };
@@ -320,18 +321,32 @@ mw_sizing_layer_parts(const struct mw_sizing *sizing)
     return MAX(MAX(group_parts(sizing), head), tail + (mw_sizing_tied(sizing) ? head : 0));
 }
 
+static bool
+rests_on_gpu(const struct mw_sizing *sizing, enum mw_state state)
+{
+    const struct mw_placement *placement = &sizing->settings.placement[state];
+
+    return placement->count == 1 && placement->part[0].tier == MW_TIER_GPU;
+}
+
+/* Experts that one rank has alone stay where they are, and so do their gradients, if that is the
+ * GPU. */
 static void
 survey_tensor(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor,
               struct widest *widest)
 {
     int64_t carried = mw_sizing_carried_params(sizing, tensor);
+    bool alone = tensor->ranks == 1 && sizing->shards > 1;
 
-    widest->tile_bytes =
-        MAX(widest->tile_bytes, mw_sizing_param_bytes(tensor, tensor->tile_params));
-    widest->carried_bytes = MAX(widest->carried_bytes, mw_sizing_param_bytes(tensor, carried));
     if (!mw_dtype_row(tensor->dtype)->computes)
         widest->widened_params = MAX(widest->widened_params, tensor->tile_params);
-    if (!tensor->trained)
+    if (!alone || !rests_on_gpu(sizing, MW_STATE_PARAMETERS)) {
+        widest->tile_bytes =
+            MAX(widest->tile_bytes, mw_sizing_param_bytes(tensor, tensor->tile_params));
+        widest->carried_bytes = MAX(widest->carried_bytes, mw_sizing_param_bytes(tensor, carried));
+    }
+    if (!tensor->trained ||
+        (alone && rests_on_gpu(sizing, MW_STATE_GRADIENTS) && !sizing->gradients_summed))
         return;
     widest->tile_params = MAX(widest->tile_params, tensor->tile_params);
     widest->carried_params = MAX(widest->carried_params, carried);
@@ -347,6 +362,9 @@ survey_class(const struct mw_sizing *sizing, const struct mw_class_info *class,
             survey_tensor(sizing, &class->tensors[unit->first_tensor + t],
                           t == unit->tiled ? &survey->tiled : &survey->small);
         survey->smalls = MAX(survey->smalls, unit->tensor_count - 1);
+        for (int t = 0; t < unit->tensor_count; t++)
+            survey->alone |=
+                sizing->shards > 1 && class->tensors[unit->first_tensor + t].ranks == 1;
     }
 }
 
@@ -432,6 +450,8 @@ set_parameters(struct mw_sizing *sizing, const struct survey *survey)
     int64_t last = sizing->shards > 1 ? mw_settings_fetch_depth(settings, MW_FETCH_GG) : cg;
     int64_t group = settings->param_loads == 2 ? survey->group_parts : 0;
 
+    if (offloaded && survey->alone) /* a part that nobody gathers is there as soon as it comes */
+        last += cg;
     if (!sizing->params_partitioned || (!offloaded && sizing->shards == 1))
         return;
     /* With two loads the units of a checkpoint group stay from recompute to backward; with chunks

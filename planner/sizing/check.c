@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/spell.h"
 #include "base/typed.h"
+#include "plan/optimizers.h"
 #include "planner/settings/table.h"
 #include "planner/sizing/internal.h"
 
@@ -274,6 +275,76 @@ check_groups(const struct mw_settings *s, GError **error)
     return true;
 }
 
+/* The nearest numbers below and above that divide both; "": none above 1 does. */
+static char *
+nearest_common_divisors(int64_t one, int64_t other, int64_t asked)
+{
+    int64_t most = MIN(one, other), below = MIN(asked - 1, most), above = asked + 1;
+
+    while (below > 1 && (one % below || other % below))
+        below--;
+    while (above <= most && (one % above || other % above))
+        above++;
+    if (below > 1 && above <= most)
+        return g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, above);
+    return below > 1 || above <= most
+               ? g_strdup_printf("%" G_GINT64_FORMAT, below > 1 ? below : above)
+               : g_strdup("");
+}
+
+/* Other settings that experts spread over ranks do not go with yet; NULL: all do. */
+static const char *
+keeps_from_spreading(const struct mw_settings *s)
+{
+    return s->tp > 1                                   ? "{tp=1}"
+           : mw_sizing_has_replicas(s)                 ? "{shard-group=all}"
+           : s->trained.rank                           ? "no adapters in {train}"
+           : s->partition == MW_PARTITION_OWNER        ? "{partition=bandwidth}"
+           : mw_optimizer_orthogonalizes(s->optimizer) ? "another {optimizer}"
+                                                       : NULL;
+}
+
+/* Whether so many ranks can share the experts of each layer; `dp`: data-parallel ranks, 0: not
+ * known. */
+static bool
+check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t dp, GError **error)
+{
+    g_autofree char *other = keeps_from_spreading(s) ? mw_spelled(keeps_from_spreading(s)) : NULL;
+    int64_t ep = s->ep;
+
+    if (ep == 1)
+        return true;
+    if (!model->experts)
+        return mw_refuse(error, "{ep=%" G_GINT64_FORMAT "}: model %s has no experts; give {ep=1}",
+                         ep, model->name);
+    if (!mw_model_can_spread(model))
+        return mw_refuse(error,
+                         "{ep=%" G_GINT64_FORMAT "}: how the experts of model %s lie in its layers "
+                         "is not known here; give {ep=1}",
+                         ep, model->name);
+    if (other)
+        return mw_refuse(error,
+                         "{ep=%" G_GINT64_FORMAT "}: experts that are spread over GPUs are planned "
+                         "with %s alone; give that, or {ep=1}",
+                         ep, other);
+    g_autofree char *nearest =
+        nearest_common_divisors(model->experts, dp ? dp : model->experts, ep);
+    g_autofree char *ranks =
+        dp ? g_strdup_printf(", and the %" G_GINT64_FORMAT " data-parallel GPUs", dp)
+           : g_strdup("");
+    return (model->experts % ep == 0 && (!dp || dp % ep == 0)) ||
+           mw_refuse(error,
+                     "{ep=%" G_GINT64_FORMAT "}: must divide the %" G_GINT64_FORMAT
+                     " experts of a layer of model %s%s; give %s",
+                     ep, model->experts, model->name, ranks, *nearest ? nearest : "{ep=1}");
+}
+
+static int64_t
+data_parallel(const struct mw_settings *s)
+{
+    return s->nodes * s->gpus_per_node / s->tp / s->pp;
+}
+
 /* A tensor-sliced replica trains on the micro-batches of all its GPUs. */
 static bool
 refuse_sequences(const struct mw_settings *settings, GError **error)
@@ -352,6 +423,7 @@ mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings 
     struct mw_model_walk walk;
 
     return check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
+           check_experts(model, settings, 0, error) &&
            check_shape(model, true, settings, &walk, error);
 }
 
@@ -360,6 +432,7 @@ mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware
                 const struct mw_settings *settings, struct mw_model_walk *walk, GError **error)
 {
     return check_ranks(settings, hardware, error) && check_pipeline(model, settings, error) &&
+           check_experts(model, settings, data_parallel(settings), error) &&
            check_groups(settings, error) && check_batch(settings, error) &&
            check_slicing(model, settings->tp, error) &&
            check_shape(model, hardware->gpu_flash_attention, settings, walk, error);

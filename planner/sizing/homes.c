@@ -98,7 +98,7 @@ matrices_of_rank(const struct mw_sizing *sizing, const struct mw_unit_tensor *te
     if (!tensor->matrix_params || !mw_optimizer_orthogonalizes(sizing->settings.optimizer))
         return 0;
     if (sizing->optimizer_partitioned)
-        others = mw_divide_up(others, sizing->shards);
+        others = mw_divide_up(others, tensor->ranks);
     return MAX(0, state_of_rank(sizing, tensor) - others);
 }
 
@@ -301,9 +301,10 @@ mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores)
 
 static bool
 joins_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk, uint32_t tensor,
-            int64_t params)
+            int64_t params, int64_t ranks)
 {
-    return chunk->tensor_count && chunk->tensor_count < CHUNK_TENSORS_MAX &&
+    return chunk->tensor_count && chunk->ranks == ranks &&
+           chunk->tensor_count < CHUNK_TENSORS_MAX &&
            chunk->params + params <= sizing->settings.optimizer_chunk &&
            sizing->param_home[chunk->first_tensor] == sizing->param_home[tensor] &&
            sizing->gradient_home[chunk->first_tensor] == sizing->gradient_home[tensor];
@@ -360,7 +361,8 @@ end_run(struct cutter *cutter, guint end, uint32_t times, uint32_t tensor_step)
 /* A tensor that does not join the open chunk: cuts all of both but the last piece, which may still
  * grow.  Matrices that are updated as a whole are not cut. */
 static void
-cut_tensor(struct cutter *cutter, uint32_t tensor, int64_t params, int64_t of_matrices)
+cut_tensor(struct cutter *cutter, uint32_t tensor, int64_t params, int64_t of_matrices,
+           int64_t ranks)
 {
     /* Smaller pieces than a page would be examined for nothing. */
     int64_t piece_params = MAX(cutter->sizing->settings.optimizer_chunk, PAGE_PARAMS);
@@ -371,7 +373,7 @@ cut_tensor(struct cutter *cutter, uint32_t tensor, int64_t params, int64_t of_ma
         if (end == from)
             continue;
         close_chunk(cutter);
-        cutter->open = (struct mw_chunk){tensor, 1, end - from, MW_TIER_GPU, 1, of_matrices};
+        cutter->open = (struct mw_chunk){tensor, 1, end - from, MW_TIER_GPU, 1, of_matrices, ranks};
         from = end;
     }
 }
@@ -385,10 +387,11 @@ cut_block(struct cutter *cutter, const struct mw_class_info *class, uint32_t fir
     for (int t = 0; t < class->tensor_count; t++) {
         int64_t params = state_of_rank(sizing, &class->tensors[t]);
         int64_t of_matrices = matrices_of_rank(sizing, &class->tensors[t]);
+        int64_t ranks = class->tensors[t].ranks;
         if (!class->tensors[t].trained)
             continue;
-        if (params && !joins_chunk(sizing, &cutter->open, first + t, params)) {
-            cut_tensor(cutter, first + t, params, of_matrices);
+        if (params && !joins_chunk(sizing, &cutter->open, first + t, params, ranks)) {
+            cut_tensor(cutter, first + t, params, of_matrices, ranks);
         } else if (cutter->open.tensor_count) {
             cutter->open.tensor_count = first + t - cutter->open.first_tensor + 1;
             cutter->open.params += params;

@@ -27,7 +27,7 @@ fetch_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enum m
     if (!s->params_partitioned)
         return 0;
     return loads * tensor->tiles *
-           ((home == MW_TIER_NVME) + (home != MW_TIER_GPU) + (s->shards > 1));
+           ((home == MW_TIER_NVME) + (home != MW_TIER_GPU) + (tensor->ranks > 1));
 }
 
 /* How often a step fetches what a micro-batch needs. */
@@ -46,20 +46,21 @@ logits_loads(const struct mw_sizing *s)
 
 /* The ops that move the gradient of one part in a micro-batch, but for sums over replicas. */
 static int64_t
-moving_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool last)
+moving_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enum mw_tier home,
+           bool first, bool last)
 {
-    bool sums = s->gradients_summed, nvme = home == MW_TIER_NVME;
+    bool sums = s->gradients_summed, nvme = home == MW_TIER_NVME, reduced = tensor->ranks > 1;
 
     if (!s->gradients_partitioned)
-        return (home != MW_TIER_GPU || sums) + (s->shards > 1 && last && !s->reduced_at_end);
+        return (home != MW_TIER_GPU || sums) + (reduced && last && !s->reduced_at_end);
     if (home == MW_TIER_GPU)
-        return (s->shards > 1) + sums;
+        return reduced + sums;
     if (mw_sizing_sums_passing(s))
-        return (s->shards > 1) + 1 +
+        return reduced + 1 +
                (last ? 1 + (nvme ? 1 + !mw_settings_update_beside(&s->settings) : 0) : 0);
     if (s->sums_on_host && nvme)
-        return (s->shards > 1) + 2 + (last ? 1 + !mw_settings_update_beside(&s->settings) : 0);
-    return (s->shards > 1) + 1 + (sums ? 1 + (nvme && !first) : 0) +
+        return reduced + 2 + (last ? 1 + !mw_settings_update_beside(&s->settings) : 0);
+    return reduced + 1 + (sums ? 1 + (nvme && !first) : 0) +
            (nvme ? 1 + (last && !mw_settings_update_beside(&s->settings)) : 0);
 }
 
@@ -73,9 +74,10 @@ replica_ops(const struct mw_sizing *s, enum mw_tier home, bool last)
 }
 
 static int64_t
-part_gradient_ops(const struct mw_sizing *s, enum mw_tier home, bool first, bool last)
+part_gradient_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enum mw_tier home,
+                  bool first, bool last)
 {
-    return moving_ops(s, home, first, last) + replica_ops(s, home, last);
+    return moving_ops(s, tensor, home, first, last) + replica_ops(s, home, last);
 }
 
 /* The same over all micro-batches of a step. */
@@ -86,10 +88,10 @@ gradient_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enu
 
     if (!tensor->params || !tensor->trained)
         return 0;
-    ops = part_gradient_ops(s, home, true, accum == 1);
+    ops = part_gradient_ops(s, tensor, home, true, accum == 1);
     if (accum > 1)
-        ops += part_gradient_ops(s, home, false, true) +
-               (accum - 2) * part_gradient_ops(s, home, false, false);
+        ops += part_gradient_ops(s, tensor, home, false, true) +
+               (accum - 2) * part_gradient_ops(s, tensor, home, false, false);
     return ops * tensor->tiles;
 }
 
@@ -110,10 +112,23 @@ slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
     return ops;
 }
 
+/* All-to-alls in a pass: as many forward as back. */
+static int64_t
+exchange_ops(const struct passage *p)
+{
+    int64_t ops = 0;
+
+    for (int i = p->unit->first; i < p->unit->first + p->unit->count; i++) {
+        const struct mw_operator_row *row = mw_operator_row(p->class->operators[i].operator_);
+        ops += row->takes_tokens + row->returns_tokens;
+    }
+    return ops;
+}
+
 static int64_t
 recompute_ops(const struct mw_sizing *s, const struct passage *p)
 {
-    return p->unit->tiles + p->unit->count - 1 + slicing_ops(s, p, false);
+    return p->unit->tiles + p->unit->count - 1 + slicing_ops(s, p, false) + exchange_ops(p);
 }
 
 static int64_t
@@ -123,7 +138,7 @@ layer_unit_ops(const struct mw_sizing *s, struct passage *p)
     int64_t pass = p->unit->tiles + p->unit->count - 1;
 
     p->loads = recomputes ? s->settings.param_loads : 2;
-    return 2 * pass + slicing_ops(s, p, false) + slicing_ops(s, p, true) +
+    return 2 * (pass + exchange_ops(p)) + slicing_ops(s, p, false) + slicing_ops(s, p, true) +
            (recomputes ? recompute_ops(s, p) : 0);
 }
 
@@ -295,8 +310,14 @@ checkpoint_ops(const struct mw_sizing *s)
     return ops;
 }
 
+static bool
+gathers_params(const struct mw_sizing *s, const struct mw_chunk *chunk)
+{
+    return !s->params_partitioned && s->optimizer_partitioned && chunk->ranks > 1;
+}
+
 static int64_t
-chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk, bool gathers)
+chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk)
 {
     struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, chunk);
     int64_t ops = s->gradient_home[chunk->first_tensor] != MW_TIER_NVME &&
@@ -305,17 +326,17 @@ chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk, bool gathers)
     ops += (chunk->tier == MW_TIER_NVME ? 2 : 0) + (moves.state_streams ? 2 : 0);
     ops += (moves.gradient_read || moves.gradient_d2h) + moves.gradient_h2d + 1;
     ops += moves.param_d2h ? 1 + moves.param_write : moves.param_h2d || moves.param_write;
-    return ops + gathers + mw_sizing_gathers_momentum(s, chunk);
+    return ops + gathers_params(s, chunk) + mw_sizing_gathers_momentum(s, chunk);
 }
 
 static int64_t
 optimizer_ops(const struct mw_sizing *s)
 {
-    bool gathers = !s->params_partitioned && s->optimizer_partitioned && s->shards > 1;
-    int64_t ops = 1 + s->reduced_at_end; /* all ranks agree on the norm */
+    bool apart = s->spread_params && s->dp > s->ep;    /* reduced over other ranks */
+    int64_t ops = 1 + s->reduced_at_end * (1 + apart); /* all ranks agree on the norm */
 
     for (uint32_t c = 0; c < s->run_chunk_count; c++)
-        ops += s->run_chunks[c].times * chunk_ops(s, &s->run_chunks[c], gathers);
+        ops += s->run_chunks[c].times * chunk_ops(s, &s->run_chunks[c]);
     return ops;
 }
 

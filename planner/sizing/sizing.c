@@ -236,7 +236,7 @@ find_rows(const struct mw_sizing *sizing, const struct mw_class_info *class,
 
     if (info->operator_ == MW_OPERATOR_EMBEDDING)
         rows = info->params / sizing->model->hidden;
-    else if (info->operator_ == MW_OPERATOR_MLP_UP)
+    else if (info->operator_ == MW_OPERATOR_MLP_UP || info->operator_ == MW_OPERATOR_EXPERTS_UP)
         rows /= sizing->model->mlp_matrices - 1;
     tensor->rows = CLAMP(rows, 1, MAX(1, info->params));
     tensor->row_params = info->params / tensor->rows;
@@ -259,7 +259,7 @@ cut_tensor(const struct mw_sizing *sizing, struct mw_unit_tensor *tensor, int64_
     tensor->tiles = CLAMP(mw_divide_up(tensor->params, limit), 1, tensor->rows);
     tensor->tile_params = mw_part_rows_max(tensor->rows, tensor->tiles) * tensor->row_params +
                           tensor->params - tensor->rows * tensor->row_params;
-    tensor->shard_params = mw_round_up(mw_divide_up(tensor->tile_params, sizing->shards),
+    tensor->shard_params = mw_round_up(mw_divide_up(tensor->tile_params, tensor->ranks),
                                        mw_dtype_row(tensor->dtype)->block_elements);
     tensor->shard_stride = mw_round_up(tensor->shard_params, grain);
 }
@@ -280,6 +280,12 @@ grain_of(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor)
     return blocks * type->block_elements;
 }
 
+bool
+mw_sizing_is_spread(const struct mw_class_info *class, const struct mw_unit_tensor *tensor)
+{
+    return mw_operator_row(class->operators[tensor->first].operator_)->part_of != MW_OPERATOR_NONE;
+}
+
 static void
 cut_unit(struct mw_sizing *sizing, struct mw_class_info *class, struct mw_unit *unit, int64_t limit)
 {
@@ -288,6 +294,8 @@ cut_unit(struct mw_sizing *sizing, struct mw_class_info *class, struct mw_unit *
     for (int t = 0; t < unit->tensor_count; t++) {
         struct mw_unit_tensor *tensor = &class->tensors[unit->first_tensor + t];
         bool tiled = largest >= tensor->first && largest < tensor->first + tensor->count;
+        tensor->ranks =
+            mw_sizing_is_spread(class, tensor) ? sizing->dp / sizing->ep : sizing->shards;
         find_rows(sizing, class, tensor);
         cut_tensor(sizing, tensor, tiled ? limit : INT64_MAX, grain_of(sizing, tensor));
         if (tiled) {
@@ -295,6 +303,39 @@ cut_unit(struct mw_sizing *sizing, struct mw_class_info *class, struct mw_unit *
             unit->tiles = tensor->tiles;
         }
     }
+}
+
+int64_t
+mw_sizing_exchange_bytes(const struct mw_sizing *sizing)
+{
+    return sizing->element_bytes * sizing->tokens * sizing->model->experts_per_token *
+           sizing->model->hidden;
+}
+
+/* Trained parameters of experts that are spread. */
+static int64_t
+count_spread(const struct mw_sizing *sizing)
+{
+    int64_t params = 0;
+
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL && sizing->ep > 1; c++)
+        for (int t = 0; t < sizing->classes[c].tensor_count; t++) {
+            const struct mw_unit_tensor *tensor = &sizing->classes[c].tensors[t];
+            if (tensor->trained && mw_sizing_is_spread(&sizing->classes[c], tensor))
+                params += sizing->classes[c].blocks * tensor->params;
+        }
+    return params;
+}
+
+/* Of trained parameters those whose state a rank has. */
+static int64_t
+state_params(const struct mw_sizing *sizing)
+{
+    int64_t spread = sizing->spread_params, others = sizing->trained_params - spread;
+
+    return sizing->optimizer_partitioned
+               ? others / sizing->shards + spread / (sizing->dp / sizing->ep)
+               : sizing->trained_params;
 }
 
 /* T tiles cut the layers' largest tensor; smaller ones, and the ends of the model, are cut only
@@ -458,6 +499,7 @@ mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
         .seq = settings->seq,
         .tp = settings->tp,
         .sequence_parallel = settings->sequence_parallel == 1,
+        .ep = settings->ep,
         .flash_attention = flash_attention,
         .scores_again = settings->scores_again == 1,
         .dtype = settings->dtype,
@@ -506,6 +548,7 @@ set_ranks(struct mw_sizing *sizing)
     sizing->tp = settings->tp;
     sizing->pp = settings->pp;
     sizing->dp = data_ranks(settings);
+    sizing->ep = settings->ep;
     sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
     sizing->dp_ranks_per_node = mw_sizing_node_group(settings);
     sizing->shards = mw_sizing_shard_group(settings);
@@ -615,9 +658,9 @@ cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
         fill_classes(sizing, walk, &walk->tail);
     }
     cut_tiles(sizing);
+    sizing->spread_params = count_spread(sizing);
     if (sizing->settings.optimizer_chunk == MW_AUTO) {
-        int64_t shard =
-            sizing->trained_params / (sizing->optimizer_partitioned ? sizing->shards : 1);
+        int64_t shard = state_params(sizing);
         sizing->settings.optimizer_chunk =
             MAX(CLAMP(shard / 16, 1 << 20, 32 << 20), shard / CHUNKS_MOST);
     }

@@ -30,7 +30,9 @@
 /* What of a fetch unit has one element type, and is trained or frozen as a whole.  It has homes and
  * transfers of its own. */
 struct mw_unit_tensor {
-    int64_t params;        /* elements, after tensor slicing */
+    int64_t params;        /* elements, after tensor slicing and spreading of experts */
+    int64_t ranks;         /* data-parallel ranks that have the same elements, and divide them:
+                            * all, or of spread experts one in ep */
     int64_t tiles;         /* number of parts in which it is fetched: the unit's, or 1 */
     int64_t rows;          /* rows of its largest matrix: it may be cut between them */
     int64_t row_params;    /* elements per row, including its bias */
@@ -90,6 +92,7 @@ struct mw_chunk {
     enum mw_tier tier;                   /* home of its optimizer state */
     uint32_t times;        /* in a run: how often it comes, each time in another block */
     int64_t matrix_params; /* elements that Muon updates; their matrices are all in this chunk */
+    int64_t ranks;         /* struct mw_unit_tensor: the same of all its tensors that are trained */
 };
 
 /* What an update of a chunk by Muon does with its matrices, which are whole (orthogonal.c). */
@@ -239,6 +242,7 @@ struct mw_sizing {
     int64_t ranks, ranks_per_node, dp, tp;
     int64_t shards, replicas; /* dp: data-parallel ranks that states are partitioned over, if they
                                * are, times the groups of them, which hold the same */
+    int64_t ep; /* data-parallel ranks over which experts are spread; 1: each has all */
     /* In a pipeline a sizing describes one stage; the first stage's owns those of the later
      * stages. */
     int64_t pp, stage;
@@ -271,6 +275,7 @@ struct mw_sizing {
 
     int64_t params;              /* of a rank after tensor slicing, unpartitioned */
     int64_t trained_params;      /* of them */
+    int64_t spread_params;       /* of these those of spread experts */
     int64_t trained_sides;       /* of them: struct mw_operator_info */
     int64_t shard_params;        /* sum of the shards of trained ones of one rank */
     int64_t shard_matrix_params; /* of them those that Muon updates */
@@ -348,6 +353,11 @@ int64_t mw_sizing_shard_group(const struct mw_settings *settings);
 bool mw_sizing_has_replicas(const struct mw_settings *settings); /* of sharding groups */
 struct mw_shape mw_sizing_shape(const struct mw_settings *settings, bool flash_attention);
 
+/* What a rank has of a micro-batch's tokens for each all-to-all: a copy for every expert that one
+ * visits, on whatever rank that is. */
+int64_t mw_sizing_exchange_bytes(const struct mw_sizing *sizing);
+/* Whether it has experts that are spread over ranks: these have units of their own. */
+bool mw_sizing_is_spread(const struct mw_class_info *class, const struct mw_unit_tensor *tensor);
 /* Class and layer number (-1 for head and tail) of a tensor; its index within the block. */
 enum mw_class mw_sizing_locate(const struct mw_sizing *sizing, uint32_t tensor, int32_t *layer,
                                int *index);
