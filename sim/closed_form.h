@@ -57,7 +57,7 @@ struct mw_closed_dims {
     double replicas, replicas_per_node; /* and groups of them, or ranks with the same shard */
     double tp, tp_per_node;
     double ep, ep_per_node; /* ranks over which experts are spread; 1: over none */
-    double expert_replicas, expert_replicas_per_node; /* data-parallel ranks with the same of them */
+    double expert_replicas, expert_replicas_per_node; /* data-parallel ranks with the same ones */
     double micro_batches;
     double tokens;                              /* of one micro-batch of one tensor-slicing group */
     double hidden, layers, checkpoint_interval; /* interval 0: no checkpoints */

@@ -197,8 +197,6 @@ def check_refusals(box):
     if has_ranks():
         run = f"run {model()} -s ddp {BATCH} {MACHINE} {TRAINING} --pp 2"
         yield from check_refused(box, f"{run} --save here", ["no --save"], 2)
-        tied = f"run {gpt2} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2"
-        yield from check_refused(box, tied, ["embedding", "--pp 1"], 2)
         small = "-m layers=4,hidden=64,heads=2,vocab=512,architecture=llama --seq 16"
         stretches = f"run {small} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2 --schedule interleaved"
         yield from check_refused(box, stretches, ["one stretch", "--schedule 1f1b"], 2)

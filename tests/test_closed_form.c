@@ -158,8 +158,10 @@ spread_experts(struct random_request *request, guint32 seed)
     if (!request->model.experts || s->tp > 1 || s->optimizer == MW_OPTIMIZER_MUON)
         return;
     s->ep = MIN(ranks, 1 << (seed / 2 % 4));
-    if (s->ep > 1)
-        s->partition = MW_PARTITION_BANDWIDTH;
+    if (s->ep == 1)
+        return;
+    s->shard_group = MW_SHARD_ALL;
+    s->partition = MW_PARTITION_BANDWIDTH;
 }
 
 static void

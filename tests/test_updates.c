@@ -213,7 +213,7 @@ replicas_of(const struct mw_sizing *sizing, const struct mw_plan *plan, uint32_t
 {
     uint32_t spread = plan->tensors[plan->chunks[chunk].first_tensor].spread;
 
-    return sizing->dp / MAX(1, (int64_t)spread);
+    return sizing->shards / MAX(1, (int64_t)spread);
 }
 
 /* All ranks have what each has updated. */
