@@ -4,7 +4,7 @@ import common
 
 # The paper counts 20 bytes of state a parameter and writes no durable checkpoint in its runs.
 SETTINGS = ("-H", "dgx2", "--state-layout", "paper20", "--commit", "none", "--software",
-            "deepspeed-0.3")
+            "deepspeed-0.3.15")
 SOURCE = "ZeRO-Infinity, arXiv 2104.07857"
 
 OUTLOOKS = """\

@@ -136,15 +136,15 @@ activations_bytes(const struct mw_sizing *sizing)
     return (coded ? MAX(one, group) : group) + mw_sizing_kept_bytes(sizing, coded);
 }
 
-/* What passes between operators: two of the widest outputs, but at least one and three of the
- * stream's width, which are the input and the output of a block, and a gradient (q may be wider).
- * Tensor slices have narrow outputs, and the whole stream. */
+/* What passes between operators: two of the widest outputs, but at least one, a gradient of the
+ * stream's width or of q's, and so many more of the stream's width.  Tensor slices have narrow
+ * outputs, and the whole stream. */
 static int64_t
-passing_bytes(const struct mw_sizing *sizing, int64_t widest)
+passing_bytes(const struct mw_sizing *sizing, int64_t widest, int64_t streams)
 {
     const struct mw_model *model = sizing->model;
     int64_t queries = mw_divide_up(model->heads, sizing->tp) * model->head_dim;
-    int64_t width = MAX(model->hidden, queries) + 2 * model->hidden;
+    int64_t width = MAX(model->hidden, queries) + streams * model->hidden;
 
     return MAX(2 * widest, widest + sizing->element_bytes * sizing->tokens * width);
 }
@@ -159,7 +159,7 @@ lasting_bytes(const struct mw_sizing *sizing, int64_t widest)
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     int64_t rooms = mw_recomputed_largest(&recomputed) + kept;
 
-    return passing_bytes(sizing, widest) + mw_sizing_kept_bytes(sizing, false) +
+    return passing_bytes(sizing, widest, 2) + mw_sizing_kept_bytes(sizing, false) +
            SUM_BYTES * sizing->tokens * model->heads * rooms;
 }
 
@@ -180,6 +180,16 @@ cut_rooms(struct mw_sizing *sizing, int64_t bytes, int64_t widest)
     set_block(sizing, MW_BUFFER_ROOMS, 1, rooms, widest);
 }
 
+/* Where no gradient of MLP_DOWN's weights reads its input, that lies where a layer's result would,
+ * which then has a place of its own (exec/operators/activations.c). */
+static bool
+lacks_input_of_down(const struct mw_sizing *sizing)
+{
+    const struct mw_trained *trained = &sizing->settings.trained;
+
+    return (trained->frozen & ~trained->adapted) >> MW_OPERATOR_MLP_DOWN & 1;
+}
+
 /* Working memory: what the backward of one group and of layers that are kept needs (ZeRO-Infinity
  * Sec. 3, Eq. 5 with the saved activations of the operators), plus the gradients into and out of
  * the widest operator. */
@@ -192,7 +202,9 @@ set_activations(struct mw_sizing *sizing)
     for (int c = 0; c < MW_CLASS_TAIL; c++)
         widest = MAX(widest, classes[c].widest_bytes);
     /* One stretch is computed at a time, of many that are in flight. */
-    int64_t passing = sizing->settings.forward_only ? 2 * widest : passing_bytes(sizing, widest);
+    int64_t passing = sizing->settings.forward_only
+                          ? 2 * widest
+                          : passing_bytes(sizing, widest, 1 + lacks_input_of_down(sizing));
     passing = sizing->stretches > 1 ? mw_divide_up(passing, sets) : passing;
     /* Without a backward nothing waits for it. */
     int64_t bytes = (sizing->settings.forward_only ? 0 : activations_bytes(sizing)) + passing;
