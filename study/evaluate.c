@@ -437,7 +437,7 @@ dims_of(const struct mw_sizing *s)
         .fetches = layers ? 1 : settings->grad_accum,
         .tokens = s->tokens,
         .hidden = s->model->hidden,
-        .layers = s->model->layers,
+        .layers = s->layers,
         .checkpoint_interval = settings->checkpoint_interval,
         .checkpoint_bytes = (double)s->checkpoint_bytes,
         .checkpoint_whole_bytes = (double)s->checkpoint_whole_bytes,

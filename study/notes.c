@@ -393,6 +393,10 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
         g_ptr_array_add(notes, mw_spelled("every GPU computes with all experts of a layer; {ep} "
                                           "spreads them over GPUs, which then move and hold fewer "
                                           "parameters"));
+    if (sizing->ep > 1) /* experiments/today/result_experts.md */
+        g_ptr_array_add(notes, g_strdup("experts over GPUs are predicted less well than the range "
+                                        "says: of 58 published rows 13 lie in theirs, and in bf16 "
+                                        "predictions were 19 to 77% too fast"));
     note_few_tokens(sizing, notes);
 }
 

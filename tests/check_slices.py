@@ -99,6 +99,20 @@ def check_sums(box):
         yield f"sums: {counts}"
 
 
+def check_stages(box):
+    """The closed form of a stage has the sums of its own layers: those of all stages take turns."""
+    terms = []
+    for stages in (1, 4):
+        answer = box.run(f"simulate -m gpt3-13b -H dgx-a100 --nodes 4 --tp 4 --pp {stages} -s ddp "
+                         "--batch 0.25 --global-batch 64 --activation-checkpoint-interval 1 "
+                         "--checkpoint-partition off --json")
+        text = answer.out.decode()
+        terms += re.findall(r'"tensor-slicing all-reduces", "paper_s": 0.0, "plan_s": ([0-9.]+)',
+                            text)
+    if len(terms) != 2 or abs(float(terms[1]) / float(terms[0]) - 1) > 0.05:
+        yield f"seconds of sums, of 1 and of 4 stages: {terms}"
+
+
 def check_refused(box, options, words, count):
     answer = ranks(box, count, options)
     said = "\n".join(line for line in answer.err.splitlines() if line.startswith("memwall:"))
@@ -124,6 +138,7 @@ def tests(box):
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(40000)))
     write_models(box)
     yield "sums", check_sums(box)
+    yield "sums of stages", check_stages(box)
     if has_ranks():
         yield "refusals", check_refusals(box)
         yield "from a plan", check_from_plan(box)

@@ -171,14 +171,13 @@ def lacks():
         "queue. That time is not known and not counted.",
         "An exchange sends and receives in both directions at once, once for a forward and a "
         "backward pass; here each send starts when its pass has ended.",
-        "Left out: collectives of sliced logits, loss and embedding; copies of q, k, v and of "
+        "Left out: copies of q, k, v and of "
         "attention's result between layouts, 24 bytes per token and hidden element, under 1% of "
         "a layer; gradients that are summed in 16 bits, where the plan has 32.",
         "Products are those of the cuBLAS of rates/products.csv, which is later than 2021.",
         "ZeRO-3 of 2021 starts an operator or more per rank and parameter around its collectives "
         "(docs/MODEL.md, 12.5h): by their number alone, each as long as the start of a kernel, an "
-        "estimate of 3 to 6 us. Whether and how much of it is hidden is not known. What the "
-        "ZeRO-Infinity experiments take, `deepspeed-0.3`, does not have it.")
+        "estimate of 3 to 6 us. Whether and how much of it is hidden is not known.")
 
 
 def main():

@@ -161,7 +161,7 @@ def lacks(iterations, layers):
         "parameter.  Megatron-LM of 2022 also clears fp32 gradients (4 bytes), unscales them in "
         "fp16 (8), scales them where they are clipped (8), and copies the new parameters to 16 "
         "bits in a pass of its own (megatron/optimizer/optimizer.py, clip_grads.py): up to twice "
-        "the bytes. Collectives of sliced logits and of the embedding are left out too.",
+        "the bytes.",
         "Of the layers: the kernel of causal softmax reads half of the scores "
         "(scaled_upper_triang_masked_softmax), 12 of the 13 bytes counted forward, 17 of 19 back; "
         "the rates of products are those of long runs, on the slowest of eight GPUs.",
