@@ -470,6 +470,17 @@ is_between(const struct row *row, uint32_t collective, uint32_t of, uint32_t aft
            (before == MW_NONE || mw_plan_clock_done_before(clock, collective, before));
 }
 
+static bool
+is_of_slices(const struct mw_step_check *check, uint32_t collective)
+{
+    const struct mw_comm *comm = &check->plan->comms[mw_step_work(check, collective)->comm];
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
+        if (comm->spans[axis].count != (axis == MW_AXIS_TP ? check->tp : 1))
+            return false;
+    return true;
+}
+
 /* Partial results of tensor slices are summed up before anything is computed with them. */
 static bool
 check_sum(struct row *row, const struct walk *walk, uint32_t index)
@@ -480,6 +491,9 @@ check_sum(struct row *row, const struct walk *walk, uint32_t index)
         return true;
     enum mw_op_kind kind = sum_kind(check, walk->partial);
     uint32_t sent = mw_step_slot(check, walk->partial, MW_ROLE_SENT);
+    if (walk->last_sum != MW_NONE && !is_of_slices(check, walk->last_sum))
+        return mw_plan_refuse(&check->base, "%s: is not of all slices of a model and no more",
+                              mw_step_label(check, walk->last_sum).text);
     if (is_between(row, walk->last_sum, walk->partial, walk->partial, index) &&
         mw_step_work(check, walk->last_sum)->kind == kind)
         return mw_step_slot(check, walk->last_sum, MW_ROLE_SENT) == sent ||

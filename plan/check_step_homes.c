@@ -45,6 +45,11 @@ check_tensor(struct mw_step_check *check, uint32_t t)
     int64_t rows = mw_part_rows_max(tensor->rows, tensor->tiles);
     int64_t replicas = mw_step_replicas(check, tensor);
 
+    for (int i = 0; tensor->spread > 1 && i < MW_OPERATOR_COUNT; i++)
+        if (tensor->operators >> i & 1 && mw_operator_row(i)->parameters &&
+            !mw_operator_row(i)->part_of)
+            return mw_plan_refuse(&check->base, "tensor %u: is spread over %u ranks, and %s is not",
+                                  t, tensor->spread, mw_operator_name(i));
     if (tensor->spread > 1 && check->dp % tensor->spread)
         return mw_plan_refuse(&check->base,
                               "tensor %u: is spread over %u ranks, which do not divide %" PRId64, t,

@@ -581,6 +581,40 @@ mw_operator_name(int operator_)
     return row ? row->name : NULL;
 }
 
+/* Those that came later have the numbers behind all others. */
+static uint32_t
+stored_number(uint32_t operator_)
+{
+    if (operator_ == MW_OPERATOR_EXPERTS_UP)
+        return MW_OPERATOR_COUNT - 2;
+    if (operator_ == MW_OPERATOR_EXPERTS_DOWN)
+        return MW_OPERATOR_COUNT - 1;
+    if (operator_ >= MW_OPERATOR_COUNT)
+        return operator_;
+    return operator_ - (operator_ > MW_OPERATOR_EXPERTS_UP) -
+           (operator_ > MW_OPERATOR_EXPERTS_DOWN);
+}
+
+uint32_t
+mw_operators_stored(uint32_t operators)
+{
+    uint32_t stored = 0;
+
+    for (uint32_t i = 0; i < 32; i++)
+        stored |= (operators >> i & 1) << stored_number(i);
+    return stored;
+}
+
+uint32_t
+mw_operators_of_stored(uint32_t stored)
+{
+    uint32_t operators = 0;
+
+    for (uint32_t i = 0; i < 32; i++)
+        operators |= (stored >> stored_number(i) & 1) << i;
+    return operators;
+}
+
 bool
 mw_tensors_share(const struct mw_family_tensors *tensors, enum mw_weight_role a,
                  enum mw_weight_role b)

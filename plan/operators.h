@@ -233,6 +233,11 @@ struct mw_operator_row {
 const struct mw_operator_row *mw_operator_row(int operator_); /* NULL out of range */
 const char *mw_operator_name(int operator_);
 
+/* Sets of operators as plans and records have them stored, by numbers that never change; bits that
+ * are of no operator stay so. */
+uint32_t mw_operators_stored(uint32_t operators);
+uint32_t mw_operators_of_stored(uint32_t stored);
+
 /* Whether it has parameters that are trained or frozen by its own name: adapters, and experts that
  * are spread, have those of other operators. */
 bool mw_operator_names_params(int operator_);

@@ -216,7 +216,7 @@ read_tensor(struct mw_plan_reader *reader, struct mw_plan *plan)
     read_index(reader, plan->tensor_count);
     tensor.program = read_u32(reader, "program");
     tensor.layer = (int32_t)mw_plan_reader_signed(reader, "layer", INT32_MAX);
-    tensor.operators = read_u32(reader, "operators");
+    tensor.operators = mw_operators_of_stored(read_u32(reader, "operators"));
     tensor.dtype = read_dtype(reader);
     mw_plan_reader_key(reader, "gradient");
     tensor.gradient_dtype = read_dtype(reader);

@@ -301,7 +301,7 @@ write_tensor(struct writer *writer, const struct mw_tensor *tensor, uint32_t ind
     put_key(writer, "tensor ", index);
     put_key(writer, " program ", tensor->program);
     put_key(writer, " layer ", tensor->layer);
-    put_key(writer, " operators ", tensor->operators);
+    put_key(writer, " operators ", mw_operators_stored(tensor->operators));
     put_name(writer, mw_dtype_name(tensor->dtype));
     put(writer, " gradient");
     put_name(writer, mw_dtype_name(tensor->gradient_dtype));

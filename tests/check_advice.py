@@ -362,7 +362,7 @@ UNFIT = [
      "--set host.memory_gib=48 --grad-accum 1", "--buffer-sets 2 fits"),
     ("-m llama-3.1-70b -H rtx4090 --grad-accum 1", "--software memwall fits"),
     # Slicing is free, on this machine and on another one.
-    ("-m llama-3.1-8b -H dgx-h100 --seq 1000000", "--tp 8 --software deepspeed fits"),
+    ("-m llama-3.1-8b -H dgx-h100 --seq 900000", "--tp 8 --software deepspeed fits"),
     ("-m llama-3.1-8b -H rtx4090 --seq 1000000", 
      "-H coreweave-a100-8x --tp 8 --software deepspeed fits (21.6 USD "),
     ("-m llama-3.1-8b -H aws-g5-12xlarge --seq 500000",

@@ -525,7 +525,7 @@ WRONG = {
     "--lr -1": (2, ["--lr -1"]),
     "--batch 0.5": (2, ["--batch 0.5"]),
     "--tp 2 --gpus 2 --set node.gpus=2 --set fabric.gb_per_s=9 --set fabric.latency_us=9": (
-        2, ["--tp 2"]),
+        2, ["mpirun -n 2"]),
     "--gpus 2 --set node.gpus=2 --set fabric.gb_per_s=9 --set fabric.latency_us=9": (2, ["mpirun"]),
     "--nodes 2 --set node.nodes_max=2 --set network.gb_per_s=9 --set network.latency_us=9": (
         2, ["mpirun -n 2"]),

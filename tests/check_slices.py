@@ -127,6 +127,9 @@ def check_refusals(box):
             (f"{run} --tp 2 --save here", ["tensor slices", "no --save"], 2),
             (f"{run} --tp 2 --sequence-parallel on", ["--sequence-parallel off"], 2),
             (f"{run} --tp 2 --activation-checkpoint-interval 1", ["--checkpoint-partition off"], 2),
+            (f"{run} --tp 2 --optimizer adafactor", ["--optimizer adafactor", "--tp 1"], 2),
+            (f"{run} --tp 2 --gpus 2", ["mpirun -n 2"], 1),
+            (f"{run} --pp 2 --gpus 2", ["mpirun -n 2"], 1),
             (f"{run} --tp 2 --train lora:2", ["--tp 2", "adapters"], 2),
             (f"{few} --tp 4", ["--tp 4", "heads"], 4),
             (f"{run} --tp 3", ["tp", "3", "heads"], 3)):

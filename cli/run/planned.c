@@ -204,6 +204,11 @@ can_run_slices(const struct cli_training *run, GError **error)
     if (plan->shape.tensor_overlap)
         return mw_refuse(error, "tensor slices: run sums up before it goes on, and this plan's "
                                 "software beside products; give {software=memwall}");
+    if (mw_optimizer_has_vectors(plan->shape.optimizer))
+        return mw_refuse(error,
+                         "{optimizer=%s}: run takes its sums over the rows and columns of whole "
+                         "matrices, which tensor slices do not have; give {tp=1}",
+                         mw_optimizer_name(plan->shape.optimizer));
     if (gathers_checkpoints(plan))
         return mw_refuse(error, "{checkpoint-partition=on}: run keeps whole activation checkpoints "
                                 "in each tensor slice; give {checkpoint-partition=off}");
@@ -224,7 +229,10 @@ take_slice(struct cli_training *run, GError **error)
         const char *why =
             mw_decoder_slice(decoder, slices, mw_ranks_index(run->ranks) % slices, &slice);
         if (why)
-            return mw_refuse(error, "{tp=%" G_GINT64_FORMAT "}: %s; give {tp=1}", slices, why);
+            return mw_refuse(error,
+                             "{tp=%" G_GINT64_FORMAT "}: run does not slice so: it %s; give "
+                             "{tp=1}",
+                             slices, why);
         *decoder = slice;
     }
     run->slices = slices;

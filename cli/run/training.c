@@ -241,7 +241,9 @@ open_data(struct cli_training *run, GError **error)
 
     run->sequences = s->sequences;
     /* Ranks count slices first and stages last. */
-    int slices = (int)run->slices, ranks = mw_ranks_count(run->ranks) / slices / (int)run->stages;
+    int slices = (int)run->slices, parts = slices * (int)run->stages;
+    int ranks =
+        MAX(1, mw_ranks_count(run->ranks) / parts); /* the trainer says if there are fewer */
     run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks) / slices % ranks,
                                          .ranks = ranks,
                                          .sequences = run->sequences};

@@ -135,7 +135,9 @@ mw_trainer_clip_updates(struct mw_trainer *trainer, int stream, GError **error)
         g_error("out of memory");
     it.buffer = buffer;
     bool good = add_tensors(&it, error) &&
-                (trainer->ranks == 1 || mw_trainer_add_ranks(trainer, sums, count, stream, error));
+                (trainer->ranks == 1 ||
+                 mw_trainer_add_ranks(trainer, sums, count, mw_trainer_data_stream(trainer, stream),
+                                      error));
     free(buffer);
     for (int64_t i = 0; good && i < count; i++) {
         struct mw_vectors_place place = mw_vectors_place(of->places, i);

@@ -335,8 +335,18 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
         const struct mw_lane *lane = &plan->lanes[op->lane];
         if (lane->kind != MW_LANE_COLLECTIVE)
             continue;
-        if (lane->index == SLICING_STREAM && (!mw_decoder_is_slice(&plan->shape.decoder) ||
-                                              !mw_trainer_is_sum(&plan->works[op->work])))
+        bool hops = mw_op_traits(plan->works[op->work].kind)->joins == MW_JOINS_PAIR;
+        bool of_groups = plan->works[op->work].comm < plan->comm_count &&
+                         plan->comms[plan->works[op->work].comm].spans[MW_AXIS_RP].count > 1;
+        if (of_groups)
+            continue; /* refused for that (trainer.c) */
+        if (!hops && lane->index >= MW_COLLECTIVE_STREAMS_MAX)
+            return refuse(error, "more lanes of collectives than three");
+        if (!hops && mw_trainer_is_sum(&plan->works[op->work]) && lane->index != SLICING_STREAM)
+            return refuse(error, "sums of tensor slices in a lane of other collectives");
+        if (!hops && lane->index == SLICING_STREAM &&
+            (!mw_decoder_is_slice(&plan->shape.decoder) ||
+             !mw_trainer_is_sum(&plan->works[op->work])))
             return refuse(error, "tensor slices that share more than sums; {tp=1} runs");
         if (backend->apart && plan->works[op->work].kind != MW_OP_AGREE &&
             !mw_trainer_collects_on_device(plan, op))
@@ -449,7 +459,6 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
 
     trainer->world_ranks = ranks ? mw_ranks_count(ranks) : 1;
     trainer->world_rank = ranks ? mw_ranks_index(ranks) : 0;
-    find_data_rank(trainer);
     if (plan->world_ranks != trainer->world_ranks) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan is for %u GPU%s, and %u rank%s started; mpirun -n %u starts as many",
@@ -457,6 +466,9 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
                     trainer->world_ranks == 1 ? " was" : "s were", plan->world_ranks);
         return false;
     }
+    if (plan->world_ranks % (count_slices(plan) * count_stages(plan)))
+        return refuse(error, "slices and stages that do not divide them");
+    find_data_rank(trainer);
     if (trainer->world_ranks == 1)
         return true;
     if (trainer->options.backend->apart && mw_trainer_is_stage(plan))

@@ -95,7 +95,7 @@ mw_durable_tensors(const struct mw_plan *plan)
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         const struct mw_tensor *tensor = &plan->tensors[t];
         numbers[n++] = tensor->layer;
-        numbers[n++] = tensor->operators;
+        numbers[n++] = mw_operators_stored(tensor->operators);
         numbers[n++] = tensor->tiles;
         numbers[n++] = tensor->elements;
         numbers[n++] = tensor->rows;

@@ -349,9 +349,11 @@ wrong_sum(const struct look *look)
         return "is of no sum";
     if (loss && of_token < MW_LOSS_SUM_BYTES * shape->decoder.slice.count)
         return "has no room for what slices see of a token: their model is too narrow";
-    return look->work->bytes == tokens * (loss ? MW_LOSS_SUM_BYTES : of_token)
-               ? NULL
-               : "sums up more or less than there is";
+    if (look->work->bytes != tokens * (loss ? MW_LOSS_SUM_BYTES : of_token))
+        return "sums up more or less than there is";
+    if (!hop_fits(look, MW_ROLE_SENT))
+        return "has no room for what stages send";
+    return reaches_all(look) ? NULL : "uses memory that is not the device's";
 }
 
 /* Checks collectives: whole parts and shards of them, in transit and at home. */

@@ -303,7 +303,8 @@ mw_trainer_take_sides(struct mw_trainer *trainer, int stream, GError **error)
         return true;
     if (!trainer->now.updates_nothing) {
         if (trainer->ranks > 1 &&
-            !mw_trainer_add_ranks(trainer, it->sums, mw_vectors_count(it->places), stream, error))
+            !mw_trainer_add_ranks(trainer, it->sums, mw_vectors_count(it->places),
+                                  mw_trainer_data_stream(trainer, stream), error))
             return false;
         take_all(trainer);
         if (!mw_trainer_clip_updates(trainer, stream, error))
@@ -333,8 +334,8 @@ mw_trainer_turn_vectors(struct mw_trainer *trainer, GError **error)
     if (!it->places || it->sums || trainer->now.updates_nothing)
         return true;
     if (trainer->ranks > 1 &&
-        !mw_ranks_all_fold(trainer->options.ranks, 0, it->next, mw_vectors_count(it->places),
-                           sizeof *it->next, raise_all, error))
+        !mw_ranks_all_fold(trainer->options.ranks, mw_trainer_data_stream(trainer, 0), it->next,
+                           mw_vectors_count(it->places), sizeof *it->next, raise_all, error))
         return false;
     memcpy(it->now, it->next, (size_t)bytes_of(trainer));
     return true;
