@@ -61,8 +61,8 @@ def moved_bytes(box, setting):
 
 def check_volume(box):
     """One all-gather a block, where slicing has two all-reduces each in forward, recompute and
-    backward: a twelfth (Sec. 8).  Slices of the vocabulary have two more at the model's ends, and 12
-    bytes per token within the loss."""
+    backward: a twelfth (Sec. 8).  Slices of the vocabulary have two more at the model's ends, and
+    12 bytes per token within the loss."""
     moved = moved_bytes(box, "on")
     ends = 2 * CHECKPOINT + 12 * CHECKPOINT // (2 * 768)
     if moved != {"all-gather": 12 * CHECKPOINT, "all-reduce": 2 * (12 * 6 * CHECKPOINT + ends)}:
