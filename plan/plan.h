@@ -749,6 +749,8 @@ bool mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, si
 
 struct mw_members mw_members_of_one(uint32_t rank);
 uint32_t mw_members_count(const struct mw_members *members);
+/* Ranks along an axis: the most that any communicator of the plan has there, at least 1. */
+uint32_t mw_plan_degree(const struct mw_plan *plan, enum mw_axis axis);
 uint32_t mw_members_at(const struct mw_members *members, uint32_t index); /* index is below their
                                                                            * count */
 bool mw_members_have(const struct mw_members *members, uint32_t rank);

@@ -30,6 +30,17 @@ mw_members_count(const struct mw_members *members)
 }
 
 uint32_t
+mw_plan_degree(const struct mw_plan *plan, enum mw_axis axis)
+{
+    uint32_t most = 1;
+
+    for (uint32_t c = 0; c < plan->comm_count; c++)
+        if (plan->comms[c].spans[axis].count > most)
+            most = plan->comms[c].spans[axis].count;
+    return most;
+}
+
+uint32_t
 mw_members_at(const struct mw_members *members, uint32_t index)
 {
     uint32_t rank = members->base;

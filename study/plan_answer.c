@@ -98,15 +98,13 @@ device_of(const struct mw_plan *plan, enum mw_purpose purpose)
     return tiers_text(tiers);
 }
 
-/* Ranks with sequences of their own: the stages of a pipeline work on the same ones. */
+/* Groups of ranks with sequences of their own: the stages of a pipeline work on the same ones, and
+ * so do tensor slices. */
 static uint32_t
-ranks_with_sequences(const struct mw_plan *plan)
+groups_with_sequences(const struct mw_plan *plan)
 {
-    uint32_t stages = 1;
-
-    for (uint32_t c = 0; c < plan->comm_count; c++)
-        stages = MAX(stages, plan->comms[c].spans[MW_AXIS_PP].count);
-    return plan->world_ranks / stages;
+    return plan->world_ranks /
+           (mw_plan_degree(plan, MW_AXIS_PP) * mw_plan_degree(plan, MW_AXIS_TP));
 }
 
 /* The settings that shape a step, if the plan has them. */
@@ -117,11 +115,11 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
 
     if (!s->sequences)
         return;
-    r->tp = 1;
+    r->tp = mw_plan_degree(plan, MW_AXIS_TP);
     r->seq = s->seq;
     r->grad_accum = s->micro_batches;
-    r->micro_batch = (double)s->sequences;
-    r->global_batch = (double)(s->sequences * s->micro_batches) * ranks_with_sequences(plan);
+    r->micro_batch = (double)s->sequences / (double)r->tp;
+    r->global_batch = (double)(s->sequences * s->micro_batches) * groups_with_sequences(plan);
     r->tokens_per_step = r->global_batch * (double)s->seq;
     r->checkpoint_interval = s->checkpoint_interval;
     r->checkpoint_bits = mw_dtype_bits(s->checkpoint_dtype);

@@ -99,6 +99,17 @@ def check_sums(box):
         yield f"sums: {counts}"
 
 
+def check_tokens(box):
+    """Slices train on the same sequences: a plan's file has the batch of its settings."""
+    asked = f"-m llama.json {MACHINE} -s ddp --batch 1 --grad-accum 2 --tp 2 --gpus 4"
+    box.run(f"plan {asked} --software memwall -o slices.plan")
+    settings = [json.loads(box.run(f"simulate {what} --json").out)["answers"][0]["settings"]
+                for what in (f"{asked} --software memwall", f"slices.plan {MACHINE}")]
+    for key in ("tp", "micro_batch", "global_batch", "grad_accum"):
+        if settings[0][key] != settings[1][key]:
+            yield f"{key}: {settings[0][key]}, of the plan's file {settings[1][key]}"
+
+
 def check_stages(box):
     """The closed form of a stage has the sums of its own layers: those of all stages take turns."""
     terms = []
@@ -141,6 +152,7 @@ def tests(box):
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(40000)))
     write_models(box)
     yield "sums", check_sums(box)
+    yield "tokens", check_tokens(box)
     yield "sums of stages", check_stages(box)
     if has_ranks():
         yield "refusals", check_refusals(box)

@@ -172,16 +172,6 @@ can_run_programs(const struct cli_training *run, GError **error)
 
 /* --- the slice of a rank --------------------------------------------------------------------- */
 
-static int64_t
-count_slices(const struct mw_plan *plan)
-{
-    int64_t slices = 1;
-
-    for (uint32_t c = 0; c < plan->comm_count; c++)
-        slices = MAX(slices, plan->comms[c].spans[MW_AXIS_TP].count);
-    return slices;
-}
-
 /* Whether slices gather anything: checkpoints that each keeps a part of. */
 static bool
 gathers_checkpoints(const struct mw_plan *plan)
@@ -220,7 +210,7 @@ static bool
 take_slice(struct cli_training *run, GError **error)
 {
     struct mw_variants *variants = run->answer->variants;
-    int64_t slices = count_slices(run->answer->plan);
+    int64_t slices = mw_plan_degree(run->answer->plan, MW_AXIS_TP);
 
     if (!can_run_slices(run, error))
         return false;
@@ -270,7 +260,7 @@ cli_run_take_program(struct cli_training *run, GError **error)
 {
     run->stages = run->slices = 1;
     return (run->answer->plan->program_count == 1 || take_stage(run, error)) &&
-           (count_slices(run->answer->plan) == 1 || take_slice(run, error));
+           (mw_plan_degree(run->answer->plan, MW_AXIS_TP) == 1 || take_slice(run, error));
 }
 
 double

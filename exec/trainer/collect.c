@@ -403,17 +403,6 @@ count_slices(const struct mw_plan *plan)
     return (uint32_t)MAX(1, plan->shape.decoder.slice.count);
 }
 
-/* Of a plan's ranks, along an axis of all of them. */
-static uint32_t
-count_stages(const struct mw_plan *plan)
-{
-    uint32_t stages = 1;
-
-    for (uint32_t c = 0; c < plan->comm_count; c++)
-        stages = MAX(stages, plan->comms[c].spans[MW_AXIS_PP].count);
-    return stages;
-}
-
 /* Ranks count slices first and stages last: those that have the same slice of the same stage, and
  * train on other sequences, are `slices` apart. */
 static void
@@ -421,7 +410,7 @@ find_data_rank(struct mw_trainer *trainer)
 {
     uint32_t slices = count_slices(trainer->plan);
 
-    trainer->ranks = trainer->world_ranks / (slices * count_stages(trainer->plan));
+    trainer->ranks = trainer->world_ranks / (slices * mw_plan_degree(trainer->plan, MW_AXIS_PP));
     trainer->rank = trainer->world_rank / slices % trainer->ranks;
 }
 
@@ -466,7 +455,7 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
                     trainer->world_ranks == 1 ? " was" : "s were", plan->world_ranks);
         return false;
     }
-    if (plan->world_ranks % (count_slices(plan) * count_stages(plan)))
+    if (plan->world_ranks % (count_slices(plan) * mw_plan_degree(plan, MW_AXIS_PP)))
         return refuse(error, "slices and stages that do not divide them");
     find_data_rank(trainer);
     if (trainer->world_ranks == 1)
