@@ -1,6 +1,8 @@
 #include "launched.h"
 
+#include <ftw.h>
 #include <glib.h>
+#include <stdio.h>
 #include <sys/wait.h>
 
 #include "config.h"
@@ -48,22 +50,38 @@ environment(void)
         "print_suppressions=0:suppressions=" MW_SOURCE_DIR "/tests/lsan-openmpi.supp", TRUE);
 }
 
+static int
+remove_entry(const char *path, const struct stat *is, int kind, struct FTW *at)
+{
+    (void)is, (void)kind, (void)at;
+    return remove(path);
+}
+
 int
 launched_run(const char *mpirun, int ranks, const char *program, const char *const *arguments,
              char **output)
 {
     g_autofree char *count = g_strdup_printf("%d", ranks);
     const char *line[4 + ARGUMENTS_MAX + 1] = {mpirun, "-n", count, program};
-    g_auto(GStrv) env = environment();
     g_autoptr(GError) error = NULL;
+    g_auto(GStrv) env = environment();
+    /* All launchers of a user share a folder, which each removes when it finds it empty: also
+     * under one that has just made it.  So each gets its own. */
+    g_autofree char *own = g_dir_make_tmp("mw-ranks-XXXXXX", &error);
     int status;
 
     for (int i = 0; arguments[i]; i++) {
         g_assert_cmpint(i, <, ARGUMENTS_MAX);
         line[4 + i] = arguments[i];
     }
+    g_assert_no_error(error);
+    env = g_environ_setenv(env, "OMPI_MCA_orte_tmpdir_base", own, TRUE);
     g_spawn_sync(NULL, (char **)line, env, G_SPAWN_DEFAULT, NULL, NULL, NULL, output, &status,
                  &error);
     g_assert_no_error(error);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    nftw(own, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    if (status != 0) /* meson shows this stream alone of a test that fails */
+        fprintf(stderr, "%s ended with %d:\n%s\n", program, status, *output);
+    return status;
 }

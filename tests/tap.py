@@ -9,10 +9,13 @@ import tempfile
 import time
 import traceback
 
+# All launchers of a user share a folder, which each removes when it finds it empty: also under one
+# that has just made it.  So each check has its own.
+LAUNCHERS = tempfile.TemporaryDirectory(prefix="mw-ranks-", ignore_cleanup_errors=True)
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 # Also as root; Open MPI keeps some memory.
 RANKS_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                     "ASAN_OPTIONS": "detect_leaks=0"}
+                     "OMPI_MCA_orte_tmpdir_base": LAUNCHERS.name, "ASAN_OPTIONS": "detect_leaks=0"}
 
 
 def has_ranks():
