@@ -83,6 +83,14 @@ ask_search(const struct cli_request *request, GError **error)
     return true;
 }
 
+/* What is searched decides what else may be asked. */
+static bool
+check(const struct cli_request *request, bool measures, GError **error)
+{
+    (void)measures;
+    return !search_of || cli_question_set(request->asked, "search", search_of, error);
+}
+
 static int
 answer(const struct cli_request *request)
 {
@@ -94,7 +102,7 @@ answer(const struct cli_request *request)
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run(&cli_verb_advise, groups, NULL, NULL, argc, argv, answer);
+    return cli_request_run(&cli_verb_advise, groups, NULL, check, argc, argv, answer);
 }
 
 const struct cli_verb cli_verb_advise = {

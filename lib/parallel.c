@@ -83,23 +83,41 @@ check_search(const struct memwall_question *question, GError **error)
            mw_refuse(error, "{%s}: {search=parallel} does not take it; leave it out", other);
 }
 
-/* Which of the four partition what, is an axis too. */
+static char *
+names_of(const struct mw_strategies *strategies)
+{
+    GString *text = g_string_new(NULL);
+
+    for (int i = 0; i < strategies->count; i++)
+        g_string_append_printf(text, "%s%s",
+                               !i                           ? ""
+                               : i + 1 == strategies->count ? " and "
+                                                            : ", ",
+                               mw_strategy_name((int)strategies->one[i]));
+    return g_string_free(text, FALSE);
+}
+
+/* Which states are partitioned, is an axis too. */
 static bool
 check_strategies(const struct mw_question *on, GError **error)
 {
+    const struct mw_strategies tried = mw_parallel_strategies();
+
     for (int i = 0; i < on->strategy_count; i++) {
-        enum mw_strategy s = on->strategies[i];
-        if (s != MW_STRATEGY_AUTO && s != MW_STRATEGY_DDP && s != MW_STRATEGY_ZERO1 &&
-            s != MW_STRATEGY_ZERO2 && s != MW_STRATEGY_ZERO3)
+        bool any = on->strategies[i] == MW_STRATEGY_AUTO;
+        for (int t = 0; t < tried.count; t++)
+            any = any || tried.one[t] == on->strategies[i];
+        g_autofree char *names = any ? NULL : names_of(&tried);
+        if (!any)
             return mw_refuse(error,
-                             "{strategy=%s}: {search=parallel} tries ddp, zero1, zero2 and zero3, "
-                             "with states on GPU, host and drives; must be some of these",
-                             mw_strategy_name((int)s));
+                             "{strategy=%s}: {search=parallel} tries %s, with states on GPU, host "
+                             "and drives; must be some of these",
+                             mw_strategy_name((int)on->strategies[i]), names);
     }
     return true;
 }
 
-/* --- axes that are not left open --------------------------------------------------------------- */
+/* --- axes that are not left open ------------------------------------------------------------- */
 
 static bool
 add_value(const struct mw_setting *setting, const char *text, struct mw_parallel_only *only,

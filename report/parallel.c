@@ -38,8 +38,8 @@ print_counts(FILE *out, const struct mw_question *question, const struct mw_para
     mw_table_heading(out, "Points");
     add_count(grid, it->refused, "make no sense for this model, machine and batch");
     add_count(grid, it->lacking, lacking);
-    add_count(grid, it->cut_by_bytes, "have no room, by the bound of memory");
-    add_count(grid, it->cut_by_time,
+    add_count(grid, it->no_room, "have no room, by the bound of memory");
+    add_count(grid, it->too_slow,
               "cannot be faster than the row of their kind, by the bound of time");
     add_count(grid, it->unfit, "have no room, as they were sized");
     add_count(grid, it->survivors, "survive: their step is computed");
@@ -138,7 +138,7 @@ print_rows(FILE *out, const struct mw_parallel *it, int64_t gpus)
         add_row(grid, it, i, gpus);
     mw_grid_print(grid, out, 2);
     if (it->row_count > count)
-        fprintf(out, "  and %d slower rows, which --json has\n", it->row_count - count);
+        fprintf(out, "  and %d slower rows, which the JSON has\n", it->row_count - count);
 }
 
 /* --- the verdict ------------------------------------------------------------------------------ */
@@ -146,23 +146,32 @@ print_rows(FILE *out, const struct mw_parallel *it, int64_t gpus)
 static void
 print_certificate(FILE *out, const struct mw_parallel *it)
 {
-    g_autofree char *step = g_strdup(mw_format_fixed(it->rows[0].step_s, 3));
-    g_autofree char *bound =
-        isfinite(it->bound_s) ? g_strdup(mw_format_fixed(it->bound_s, 3)) : g_strdup("-");
+    g_autofree char *gap = g_strdup(mw_format_fixed(100 * mw_parallel_gap(it), 2));
 
     mw_table_line(out, "fastest",
-                  "%s s by the closed form, the least of %" G_GINT64_FORMAT " survivors", step,
-                  it->survivors);
+                  "%.6g s by the closed form, the least of %" G_GINT64_FORMAT " survivor%s",
+                  it->rows[0].step_s, it->survivors, it->survivors == 1 ? "" : "s");
     if (isfinite(it->bound_s))
         mw_table_line(out, "certificate",
-                      "no point that was cut by time takes less than %s s: gap %s", bound,
-                      mw_format_percent(mw_parallel_gap(it)));
+                      "no point that was cut by time takes less than %.6g s: gap %s%%", it->bound_s,
+                      gap);
     else
-        mw_table_line(out, "certificate", "no point was cut by time: gap %s", mw_format_percent(0));
+        mw_table_line(out, "certificate", "no point was cut by time: gap %s%%", gap);
+}
+
+/* Of the fastest row; NAN: nobody said for how many tokens. */
+static double
+days_of(const struct mw_question *question, const struct mw_parallel *it)
+{
+    double tokens = question->settings.tokens;
+
+    return tokens > 0 && it->fastest >= 0
+               ? ceil(tokens / it->tokens) * it->rows[it->fastest].engine_s / 86400
+               : NAN;
 }
 
 static void
-print_engine(FILE *out, const struct mw_parallel *it)
+print_engine(FILE *out, const struct mw_question *question, const struct mw_parallel *it)
 {
     int simulated = 0;
 
@@ -177,10 +186,14 @@ print_engine(FILE *out, const struct mw_parallel *it)
     g_autofree char *closed = g_strdup(mw_format_seconds(best->step_s));
     g_autofree char *engine = g_strdup(mw_format_seconds(best->engine_s));
     mw_table_line(out, "simulated",
-                  "%d rows; row %d is the fastest of them: step %s, %s by the closed form, %s "
+                  "%d row%s; row %d is the fastest of them: step %s, %s by the closed form, %s "
                   "tokens/s",
-                  simulated, it->fastest + 1, engine, closed,
+                  simulated, simulated == 1 ? "" : "s", it->fastest + 1, engine, closed,
                   mw_format_count(it->tokens / best->engine_s));
+    if (isfinite(days_of(question, it)))
+        mw_table_line(out, "takes", "%s for %s tokens",
+                      mw_format_duration(days_of(question, it) * 86400),
+                      mw_format_count(question->settings.tokens));
     mw_table_line(out, "options", "%s", options);
 }
 
@@ -194,15 +207,16 @@ mw_table_parallel(FILE *out, const struct mw_question *question, const struct mw
     mw_table_line(out, "training", "%s, steps of %" G_GINT64_FORMAT " sequences (%s tokens)",
                   question->model.name, it->batch, mw_format_count(it->tokens));
     mw_table_line(out, "machine",
-                  "%" G_GINT64_FORMAT " x %s (%" G_GINT64_FORMAT " GPUs), software %s", nodes,
-                  mw_profile_name(question->profile), gpus, software_of(question));
+                  "%" G_GINT64_FORMAT " x %s (%" G_GINT64_FORMAT " GPU%s), software %s", nodes,
+                  mw_profile_name(question->profile), gpus, gpus == 1 ? "" : "s",
+                  software_of(question));
     mw_table_line(out, "searched",
                   "%" G_GINT64_FORMAT " points in %" G_GINT64_FORMAT
                   " groups: slices, stages, micro-batches, order, recomputation, ZeRO, offload",
                   it->points, it->blocks);
     if (it->row_count) {
         print_certificate(out, it);
-        print_engine(out, it);
+        print_engine(out, question, it);
     } else {
         mw_table_line(out, "fits",
                       "no point: each has no room, makes no sense, or is of what %s "
@@ -233,7 +247,7 @@ write_row(struct mw_json_writer *json, const struct mw_parallel *it, int i)
     mw_json_number(json, "bound_s", row->bound_s);
     mw_json_number(json, "step_time_s", isfinite(row->engine_s) ? row->engine_s : NAN);
     mw_json_integer(json, "gpu_bytes", row->gpu_bytes);
-    mw_json_integer(json, "gpu_capacity_bytes", row->gpu_capacity);
+    mw_json_integer(json, "gpu_capacity_bytes", row->capacity_bytes);
     mw_json_end(json, '}');
 }
 
@@ -254,8 +268,8 @@ mw_json_parallel_write(FILE *out, const struct mw_question *question, const stru
     mw_json_integer(&json, "all", it->points);
     mw_json_integer(&json, "refused", it->refused);
     mw_json_integer(&json, "not_offered", it->lacking);
-    mw_json_integer(&json, "cut_by_memory", it->cut_by_bytes);
-    mw_json_integer(&json, "cut_by_time", it->cut_by_time);
+    mw_json_integer(&json, "cut_by_memory", it->no_room);
+    mw_json_integer(&json, "cut_by_time", it->too_slow);
     mw_json_integer(&json, "do_not_fit", it->unfit);
     mw_json_integer(&json, "survivors", it->survivors);
     mw_json_end(&json, '}');
@@ -264,6 +278,7 @@ mw_json_parallel_write(FILE *out, const struct mw_question *question, const stru
     mw_json_number(&json, "gap", mw_parallel_gap(it));
     if (it->fastest >= 0)
         mw_json_integer(&json, "fastest", it->fastest);
+    mw_json_number(&json, "days", days_of(question, it));
     mw_json_begin(&json, "rows", '[', false);
     for (int i = 0; i < it->row_count; i++)
         write_row(&json, it, i);

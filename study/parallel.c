@@ -6,11 +6,13 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/progress.h"
+#include "base/spell.h"
 #include "study/evaluate.h"
 #include "study/parallel_internal.h"
 
-/* Blocks between two looks at the rows, whatever the number of cores: what is left out is decided
- * between waves, so that it is the same on every machine. */
+/* Blocks between two looks at the rows, at first few, whatever the number of cores: what is left
+ * out is decided between waves, so that it is the same on every machine. */
+#define WAVE_FIRST 8
 #define WAVE 512
 /* Larger plans are not simulated: ten of these take half a minute. */
 #define SIMULATED_OPS_MAX MW_OPS_MAX
@@ -38,14 +40,16 @@ void
 mw_parallel_each(void (*work)(void *data, int i), void *data, int count)
 {
     struct each each = {work, data, count, 0};
-    int threads = MAX(1, (int)g_get_num_processors());
+    int threads = MIN((int)g_get_num_processors() - 1, count - 1); /* and this one */
     g_autoptr(GError) none = NULL; /* no thread: the system has no more of them */
-    GThreadPool *pool = g_thread_pool_new(take_turns, &each, threads, TRUE, &none);
+    GThreadPool *pool =
+        threads > 0 ? g_thread_pool_new(take_turns, &each, threads, TRUE, &none) : NULL;
 
-    for (int t = 0; !none && t < threads; t++)
+    for (int t = 0; pool && !none && t < threads; t++)
         g_thread_pool_push(pool, &each, NULL);
-    g_thread_pool_free(pool, none != NULL, !none);
     take_turns(NULL, &each);
+    if (pool)
+        g_thread_pool_free(pool, none != NULL, !none);
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -67,16 +71,16 @@ by_time(const void *one, const void *other)
 
 /* A row for each pair and strategy. */
 static int
-row_of(int pair, int strategy)
+row_of(const struct mw_parallel_space *space, int pair, int strategy)
 {
-    return MW_PARALLEL_STRATEGIES * pair + strategy;
+    return space->strategies.count * pair + strategy;
 }
 
 /* Rows that no point can have need not be waited for. */
 static struct mw_parallel_row *
 begin_rows(const struct mw_parallel_space *space)
 {
-    int count = row_of((int)space->pairs->len, 0);
+    int count = row_of(space, (int)space->pairs->len, 0);
     struct mw_parallel_row *rows = g_new0(struct mw_parallel_row, count + 1);
 
     for (guint p = 0; p < space->pairs->len; p++) {
@@ -85,8 +89,9 @@ begin_rows(const struct mw_parallel_space *space)
         for (int c = 0; c < COUNTS; c++)
             for (guint v = 0; v < pair->variants->len; v++)
                 if (pair->states[c][v].fate == MW_PARALLEL_OPEN)
-                    rows[row_of((int)p, g_array_index(pair->variants, struct mw_parallel_variant, v)
-                                            .strategy_number)]
+                    rows[row_of(space, (int)p,
+                                g_array_index(pair->variants, struct mw_parallel_variant, v)
+                                    .strategy_number)]
                         .step_s = INFINITY;
     }
     return rows;
@@ -94,12 +99,12 @@ begin_rows(const struct mw_parallel_space *space)
 
 /* What a point of the pair must be faster than. */
 static double
-slowest_row(const struct mw_parallel_row *rows, int pair)
+slowest_row(const struct mw_parallel_space *space, const struct mw_parallel_row *rows, int pair)
 {
     double slowest_s = 0;
 
-    for (int s = 0; s < MW_PARALLEL_STRATEGIES; s++)
-        slowest_s = fmax(slowest_s, rows[row_of(pair, s)].step_s);
+    for (int s = 0; s < space->strategies.count; s++)
+        slowest_s = fmax(slowest_s, rows[row_of(space, pair, s)].step_s);
     return slowest_s;
 }
 
@@ -107,7 +112,7 @@ slowest_row(const struct mw_parallel_row *rows, int pair)
 static void
 finish_rows(const struct mw_parallel_space *space, struct mw_parallel *out)
 {
-    int count = row_of((int)space->pairs->len, 0);
+    int count = row_of(space, (int)space->pairs->len, 0);
 
     for (int i = 0; i < count; i++)
         if (out->rows[i].step_s > 0 && isfinite(out->rows[i].step_s))
@@ -164,7 +169,7 @@ evaluate(const struct wave *wave, const struct mw_parallel_block *block, guint n
         found->counted.survivors++;
         row.step_s = mw_pipeline_s(sizing, space->hardware);
         row.gpu_bytes = gpu_bytes(sizing);
-        row.gpu_capacity = sizing->tiers[MW_TIER_GPU].capacity_bytes;
+        row.capacity_bytes = sizing->tiers[MW_TIER_GPU].capacity_bytes;
         if (!found->rows)
             found->rows = g_array_new(FALSE, FALSE, sizeof row);
         g_array_append_val(found->rows, row);
@@ -194,9 +199,9 @@ search_point(const struct wave *wave, const struct mw_parallel_block *block,
     }
     double bound_s = mw_parallel_bound_s(shape, pair, choice, state);
     if (!mw_parallel_has_room(room, variant, state)) {
-        counted->cut_by_bytes++;
-    } else if (bound_s >= wave->rows[row_of(shape->pair, variant->strategy_number)].step_s) {
-        counted->cut_by_time++;
+        counted->no_room++;
+    } else if (bound_s >= wave->rows[row_of(space, shape->pair, variant->strategy_number)].step_s) {
+        counted->too_slow++;
         counted->bound_s = fmin(counted->bound_s, bound_s);
     } else {
         evaluate(wave, block, number, bound_s, found);
@@ -246,15 +251,15 @@ add_found(const struct mw_parallel_space *space, const struct mw_parallel_block 
 
     out->refused += counted->refused;
     out->lacking += counted->lacking;
-    out->cut_by_bytes += counted->cut_by_bytes;
-    out->cut_by_time += counted->cut_by_time;
+    out->no_room += counted->no_room;
+    out->too_slow += counted->too_slow;
     out->unfit += counted->unfit;
     out->survivors += counted->survivors;
     out->bound_s = fmin(out->bound_s, counted->bound_s);
     for (guint r = 0; found->rows && r < found->rows->len; r++) {
         const struct mw_parallel_row *row = &g_array_index(found->rows, struct mw_parallel_row, r);
         struct mw_parallel_row *best = &out->rows[row_of(
-            pair,
+            space, pair,
             g_array_index(variants, struct mw_parallel_variant, row->variant).strategy_number)];
         if (is_before(row, best))
             *best = *row;
@@ -276,7 +281,7 @@ leave_out(const struct mw_parallel_space *space, const struct mw_parallel_block 
         fates[mw_parallel_fate_of(space, block, v)]++;
     out->refused += fates[MW_PARALLEL_REFUSED];
     out->lacking += fates[MW_PARALLEL_LACKING];
-    out->cut_by_time += fates[MW_PARALLEL_OPEN];
+    out->too_slow += fates[MW_PARALLEL_OPEN];
     if (fates[MW_PARALLEL_OPEN])
         out->bound_s = fmin(out->bound_s, block->floor_s);
 }
@@ -286,7 +291,7 @@ tell(const struct mw_parallel_space *space, int64_t next, const struct mw_parall
 {
     double best_s = INFINITY;
 
-    for (int i = 0; i < row_of((int)space->pairs->len, 0); i++)
+    for (int i = 0; i < row_of(space, (int)space->pairs->len, 0); i++)
         best_s = out->rows[i].step_s > 0 ? fmin(best_s, out->rows[i].step_s) : best_s;
     mw_progress("searching: %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " groups of points, %s %s",
                 next, space->blocks, isfinite(best_s) ? "fastest" : "none fits",
@@ -301,9 +306,10 @@ search(const struct mw_parallel_space *space, struct mw_parallel *out)
 
     *wave = (struct wave){.space = space, .rows = out->rows};
     qsort(blocks, (size_t)space->blocks, sizeof *blocks, by_floor);
-    for (int64_t next = 0; next < space->blocks;) {
-        for (wave->count = 0; wave->count < WAVE && next < space->blocks; next++)
-            if (blocks[next].floor_s < slowest_row(out->rows, pair_of(space, &blocks[next])))
+    int most = WAVE_FIRST;
+    for (int64_t next = 0; next < space->blocks; most = MIN(2 * most, WAVE)) {
+        for (wave->count = 0; wave->count < most && next < space->blocks; next++)
+            if (blocks[next].floor_s < slowest_row(space, out->rows, pair_of(space, &blocks[next])))
                 wave->blocks[wave->count++] = blocks[next];
             else
                 leave_out(space, &blocks[next], out);
@@ -323,7 +329,7 @@ refuse_all(const struct mw_parallel_space *space, GError **error)
 
     s.micro_batch = 1;
     s.grad_accum = s.global_batch = MW_AUTO;
-    s.strategy = MW_STRATEGY_ZERO3;
+    s.strategy = space->strategies.one[space->strategies.count - 1];
     struct mw_sizing *sizing =
         mw_settings_complete(&request, &s, &resolved, error)
             ? mw_sizing_new_distinct(space->model, space->hardware, &resolved, error)
@@ -430,12 +436,14 @@ mw_parallel_options(const struct mw_parallel_row *row)
 {
     GString *text = g_string_new(NULL);
 
-    g_string_append_printf(text, "-s %s", mw_strategy_name((int)row->settings.strategy));
+    g_string_append_printf(text, "{strategy=%s}", mw_strategy_name((int)row->settings.strategy));
     for (int i = 0; mw_parallel_axis(i); i++) {
         const struct mw_setting *setting = mw_setting_find(mw_parallel_axis(i));
         g_autofree char *value = mw_setting_text(setting, &row->settings);
         if (value && !mw_setting_is_usual(setting, &row->settings))
-            g_string_append_printf(text, " --%s %s", setting->name, value);
+            g_string_append_printf(text, " {%s=%s}", setting->name, value);
     }
-    return g_string_free(text, FALSE);
+    char *options = mw_spelled(text->str);
+    g_string_free(text, TRUE);
+    return options;
 }

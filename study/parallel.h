@@ -40,18 +40,18 @@ struct mw_parallel_row {
     double step_s;   /* by the closed form; INFINITY: none fits */
     double bound_s;  /* and by its bound */
     double engine_s; /* simulated; INFINITY: a step has too many ops; NAN: not tried */
-    int64_t gpu_bytes, gpu_capacity; /* that it takes of the GPU's memory, of the fullest stage */
-    int64_t block, variant;          /* in the order of the space */
+    int64_t gpu_bytes, capacity_bytes; /* that it takes of the GPU's memory, of the fullest stage */
+    int64_t block, variant;            /* in the order of the space */
 };
 
 struct mw_parallel {
-    int64_t points;       /* of the space: the sum of all below */
-    int64_t refused;      /* make no sense */
-    int64_t lacking;      /* of what the software lacks */
-    int64_t cut_by_bytes; /* have no room, by the bound */
-    int64_t cut_by_time;  /* are no faster than the row of their kind, by the bound */
-    int64_t unfit;        /* evaluated, and have no room */
-    int64_t survivors;    /* evaluated, and fit */
+    int64_t points;    /* of the space: the sum of all below */
+    int64_t refused;   /* make no sense */
+    int64_t lacking;   /* of what the software lacks */
+    int64_t no_room;   /* have no room, by the bound */
+    int64_t too_slow;  /* are no faster than the row of their kind, by the bound */
+    int64_t unfit;     /* evaluated, and have no room */
+    int64_t survivors; /* evaluated, and fit */
     int64_t shapes, blocks;
     double bound_s;               /* no point that was cut by time is faster; INFINITY: none was */
     double tokens;                /* of a step */
@@ -62,7 +62,10 @@ struct mw_parallel {
 };
 void mw_parallel_clear(struct mw_parallel *found);
 
-/* The name of the setting that an axis has, which the question may not fix; NULL behind the last. */
+/* The strategies that are tried: those that leave all on the GPU if nobody says otherwise, the
+ * simplest first. */
+struct mw_strategies mw_parallel_strategies(void);
+/* The name of the setting that an axis has, which the question leaves open; NULL: there is none. */
 const char *mw_parallel_axis(int number);
 
 /* False with *error: the question has no such space. */
@@ -70,8 +73,7 @@ bool mw_parallel_find(const struct mw_parallel_question *asked, struct mw_parall
                       GError **error);
 /* Simulates rows, the fastest first, as long as one may be faster than those that were. */
 void mw_parallel_simulate(const struct mw_parallel_question *asked, struct mw_parallel *out);
-/* How far the fastest row may be above the fastest of all points, as a share of it; 0: it is that.
- */
+/* How far the fastest row may be above the fastest of all points, as a share of it. */
 double mw_parallel_gap(const struct mw_parallel *found);
 /* As options of simulate; g_free it. */
 char *mw_parallel_options(const struct mw_parallel_row *row);

@@ -2,14 +2,14 @@
  * common. */
 #include "study/parallel_internal.h"
 
-/* With all on the GPU: what activations and logits take does not depend on it. */
-static const struct mw_parallel_variant plain = {.strategy = MW_STRATEGY_DDP,
-                                                 .shard_group = MW_SHARD_ALL};
-
+/* With all on the GPU and nothing partitioned: what activations and logits take does not depend on
+ * it. */
 bool
 mw_parallel_room_of(const struct mw_parallel_space *space, const struct mw_parallel_block *block,
                     struct mw_parallel_room *out)
 {
+    const struct mw_parallel_variant plain = {.strategy = space->strategies.one[0],
+                                              .shard_group = MW_SHARD_ALL};
     struct mw_settings settings;
     struct mw_sizing *first =
         mw_parallel_settings(space, block, &plain, &settings)

@@ -11,13 +11,10 @@ struct mw_parallel_choice {
     int partition;            /* of checkpoints, over tensor slices */
 };
 
-#define MW_PARALLEL_STRATEGIES 4
-extern const enum mw_strategy mw_parallel_strategies[MW_PARALLEL_STRATEGIES];
-
 /* What is partitioned and where it rests. */
 struct mw_parallel_variant {
     enum mw_strategy strategy;
-    int strategy_number; /* of mw_parallel_strategies */
+    int strategy_number; /* of the space's */
     int64_t shard_group;
     uint8_t tier[MW_STATE_COUNT];
 };
@@ -59,6 +56,7 @@ struct mw_parallel_space {
     const struct mw_model *model;
     const struct mw_hardware *hardware;
     struct mw_settings base; /* with the global batch */
+    struct mw_strategies strategies;
     GArray *pairs, *shapes;
     GPtrArray *choices;  /* lists: [layers of a stretch][interleaved][checkpoints may be parted] */
     GArray *variants[2]; /* without groups within a node, and with them */

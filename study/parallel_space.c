@@ -181,9 +181,22 @@ add_placements(const struct mw_parallel_space *space, GArray *variants,
     }
 }
 
-/* Each partitions what the one before it does, and more. */
-const enum mw_strategy mw_parallel_strategies[MW_PARALLEL_STRATEGIES] = {
-    MW_STRATEGY_DDP, MW_STRATEGY_ZERO1, MW_STRATEGY_ZERO2, MW_STRATEGY_ZERO3};
+struct mw_strategies
+mw_parallel_strategies(void)
+{
+    const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
+    struct mw_strategies some = {.count = 0};
+
+    for (int i = 0; i < all.count; i++) {
+        const struct mw_strategy_traits *traits = mw_strategy_traits(all.one[i]);
+        bool stays = true;
+        for (int state = 0; state < MW_STATE_COUNT; state++)
+            stays = stays && traits->state[state].deepest == MW_TIER_GPU;
+        if (stays)
+            some.one[some.count++] = all.one[i];
+    }
+    return some;
+}
 
 static bool
 is_asked(const struct mw_question *question, enum mw_strategy strategy)
@@ -199,8 +212,8 @@ variants_of(const struct mw_parallel_space *space, bool groups)
 {
     GArray *variants = g_array_new(FALSE, TRUE, sizeof(struct mw_parallel_variant));
 
-    for (int i = 0; i < MW_PARALLEL_STRATEGIES; i++) {
-        struct mw_parallel_variant variant = {.strategy = mw_parallel_strategies[i],
+    for (int i = 0; i < space->strategies.count; i++) {
+        struct mw_parallel_variant variant = {.strategy = space->strategies.one[i],
                                               .strategy_number = i,
                                               .shard_group = MW_SHARD_ALL};
         bool partitions =
@@ -295,7 +308,7 @@ mw_parallel_fate_of(const struct mw_parallel_space *space, const struct mw_paral
                : mw_parallel_state_of(of, pair, variant)->fate;
 }
 
-/* --- what a variant takes beside compute ------------------------------------------------------- */
+/* --- what a variant takes beside compute ----------------------------------------------------- */
 
 static struct mw_sizing *
 size_state(const struct mw_parallel_space *space, const struct mw_parallel_pair *pair,
@@ -566,6 +579,7 @@ mw_parallel_space_new(const struct mw_parallel_question *asked, GError **error)
     space->model = &asked->question->model;
     space->hardware = &asked->question->hardware[MW_OUTLOOK_TYPICAL];
     space->base = asked->question->settings;
+    space->strategies = mw_parallel_strategies();
     if (!check_model(space->model, error)) {
         g_free(space);
         return NULL;

@@ -125,7 +125,7 @@ size_floor(const struct mw_request *request, const struct mw_settings *settings,
 {
     struct mw_settings asked = *settings, resolved;
 
-    asked.strategy = MW_STRATEGY_DDP;
+    asked.strategy = mw_strategies_of(MW_STRATEGY_AUTO).one[0]; /* which partitions nothing */
     asked.shard_group = MW_SHARD_ALL;
     for (int state = 0; state < MW_STATE_COUNT; state++)
         asked.placement[state] =
