@@ -31,18 +31,23 @@ mw_parallel_room_of(const struct mw_parallel_space *space, const struct mw_paral
     return out->count > 0;
 }
 
+int64_t
+mw_parallel_need_bytes(const struct mw_parallel_room *room,
+                       const struct mw_parallel_variant *variant,
+                       const struct mw_parallel_state *state, int stage, int tier)
+{
+    return state->of[stage].home_bytes[tier] + (tier == MW_TIER_GPU ? room->gpu_bytes[stage] : 0) +
+           (tier == variant->tier[MW_STATE_ACTIVATIONS] ? room->checkpoint_bytes[stage] : 0);
+}
+
 bool
 mw_parallel_has_room(const struct mw_parallel_room *room, const struct mw_parallel_variant *variant,
                      const struct mw_parallel_state *state)
 {
     for (int i = 0; i < room->count; i++)
-        for (int t = 0; t < MW_TIER_COUNT; t++) {
-            int64_t need = state->of[i].home_bytes[t];
-            need += t == MW_TIER_GPU ? room->gpu_bytes[i] : 0;
-            need += t == variant->tier[MW_STATE_ACTIVATIONS] ? room->checkpoint_bytes[i] : 0;
-            if (need > room->capacity[t])
+        for (int t = 0; t < MW_TIER_COUNT; t++)
+            if (mw_parallel_need_bytes(room, variant, state, i, t) > room->capacity[t])
                 return false;
-        }
     return true;
 }
 

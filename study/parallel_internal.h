@@ -105,6 +105,10 @@ struct mw_parallel_room {
 };
 bool mw_parallel_room_of(const struct mw_parallel_space *space,
                          const struct mw_parallel_block *block, struct mw_parallel_room *out);
+/* The least that a point takes of a tier in a kind of stage; and whether all tiers have that. */
+int64_t mw_parallel_need_bytes(const struct mw_parallel_room *room,
+                               const struct mw_parallel_variant *variant,
+                               const struct mw_parallel_state *state, int stage, int tier);
 bool mw_parallel_has_room(const struct mw_parallel_room *room,
                           const struct mw_parallel_variant *variant,
                           const struct mw_parallel_state *state);

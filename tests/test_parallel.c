@@ -23,7 +23,7 @@ static const struct {
 
 #define SEEDS_MOST 20000 /* few of them draw a part of the size that is wanted */
 
-static int parts = 6, least = 100, most = 400;
+static int parts = 18, least = 100, most = 600;
 static int64_t too_slow, no_room; /* in all parts */
 
 static void
@@ -112,6 +112,24 @@ struct tried {
     double tightest, sum;
 };
 
+/* No stage takes less of any tier than the bound of memory says. */
+static void
+check_need(const struct mw_parallel_space *space, const struct mw_settings *settings,
+           const struct mw_parallel_room *room, const struct mw_parallel_variant *variant,
+           const struct mw_parallel_state *state)
+{
+    struct mw_sizing *distinct =
+        mw_sizing_new_distinct(space->model, space->hardware, settings, NULL);
+    int stages = 0;
+
+    for (const struct mw_sizing *stage = distinct; stage; stage = stage->next_stage, stages++)
+        for (int t = 0; t < MW_TIER_COUNT; t++)
+            g_assert_cmpint(mw_parallel_need_bytes(room, variant, state, stages, t), <=,
+                            mw_sizing_whole_need(stage, (enum mw_tier)t));
+    g_assert_cmpint(stages, ==, room->count);
+    mw_sizing_free(distinct);
+}
+
 /* A bound by the parts' common figures, against all stages of the point itself. */
 static void
 try_point(const struct mw_parallel_space *space, const struct mw_parallel_block *block, guint v,
@@ -144,6 +162,7 @@ try_point(const struct mw_parallel_space *space, const struct mw_parallel_block 
     bool has_room = mw_parallel_has_room(&room, variant, state);
     g_assert_cmpfloat(bound_s, <=, step_s);
     g_assert_cmpfloat(block->floor_s, <=, bound_s);
+    check_need(space, &settings, &room, variant, state);
     g_assert_true(has_room || !all->fits);
     tried->no_room += !has_room;
     tried->unfit += !all->fits;
