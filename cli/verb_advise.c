@@ -132,6 +132,9 @@ const struct cli_verb cli_verb_advise = {
         "sequences over all GPUs.  Each point of the space is evaluated by the closed form, or "
         "left "
         "out by a lower bound of its time or its memory; the gap says how far the fastest of the "
-        "answer may be from the fastest of all.  The rows that are fastest are then simulated.",
+        "answer may be from the fastest of all by the closed form, which has no latency and lets "
+        "all lanes overlap.  So the fastest rows are simulated too, and what they take beside "
+        "their closed form is evidence, not proof, of how far the fastest of them may be from the "
+        "fastest of all.  options is what simulate and plan need to say more of that row.",
     .run = run,
 };

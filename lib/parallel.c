@@ -203,7 +203,8 @@ mw_lib_read_parallel(const struct memwall_question *question, struct mw_lib_para
     out->asked = (struct mw_parallel_question){
         .question = on,
         .only = out->only ? (const struct mw_parallel_only *)(const void *)out->only->data : NULL,
-        .only_count = out->only ? (int)out->only->len : 0};
+        .only_count = out->only ? (int)out->only->len : 0,
+        .software = question->software || !on->software ? NULL : mw_profile_name(on->software)};
     *blamed = NULL;
     return true;
 }

@@ -1,5 +1,6 @@
 /* The fastest ways to divide a training over GPUs: study/parallel.h. */
 #include <math.h>
+#include <string.h>
 
 #include "base/format.h"
 #include "base/json_writer.h"
@@ -41,8 +42,8 @@ print_counts(FILE *out, const struct mw_question *question, const struct mw_para
     add_count(grid, it->no_room, "have no room, by the bound of memory");
     add_count(grid, it->too_slow,
               "cannot be faster than the row of their kind, by the bound of time");
-    add_count(grid, it->unfit, "have no room, as they were sized");
-    add_count(grid, it->survivors, "survive: their step is computed");
+    add_count(grid, it->unfit, "have no room, sized in full");
+    add_count(grid, it->survivors, "fit, and their step was computed");
     mw_grid_print(grid, out, 2);
 }
 
@@ -111,8 +112,9 @@ add_row(struct mw_grid *grid, const struct mw_parallel *it, int i, int64_t gpus)
     g_autofree char *degrees =
         g_strdup_printf("%" G_GINT64_FORMAT " x %" G_GINT64_FORMAT " x %" G_GINT64_FORMAT, s->tp,
                         s->pp, gpus / s->tp / s->pp);
+    g_autofree char *number = g_strdup_printf("%d", i + 1);
     g_autofree char *batch =
-        g_strdup_printf("%" G_GINT64_FORMAT " x %" G_GINT64_FORMAT, s->grad_accum,
+        g_strdup_printf("%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT, s->grad_accum,
                         it->batch / s->grad_accum / (gpus / s->tp / s->pp));
     g_autofree char *order = order_text(s), *recomputed = recomputed_text(s);
     g_autofree char *offloaded = offloaded_text(s), *engine = engine_text(it, i);
@@ -120,7 +122,7 @@ add_row(struct mw_grid *grid, const struct mw_parallel *it, int i, int64_t gpus)
         g_strdup_printf("%s%s", mw_strategy_name((int)s->strategy),
                         s->shard_group == MW_SHARD_NODE ? " of a node" : "");
 
-    mw_grid_row(grid, degrees, strategy, batch, order, recomputed,
+    mw_grid_row(grid, number, degrees, strategy, batch, order, recomputed,
                 mw_format_gib((double)row->gpu_bytes), mw_format_seconds(row->step_s), engine,
                 offloaded, NULL);
 }
@@ -128,35 +130,79 @@ add_row(struct mw_grid *grid, const struct mw_parallel *it, int i, int64_t gpus)
 static void
 print_rows(FILE *out, const struct mw_parallel *it, int64_t gpus)
 {
-    struct mw_grid *grid = mw_grid_new("llrllrrll");
+    struct mw_grid *grid = mw_grid_new("rllrllrrll");
     int count = MIN(it->row_count, PRINTED);
 
     mw_table_heading(out, "The fastest of each number of slices and stages and each strategy");
-    mw_grid_row(grid, "tp x pp x dp", "strategy", "batches", "order", "recomputed", "GPU", "step",
-                "simulated", "off the GPU", NULL);
+    mw_grid_row(grid, "row", "tp x pp x dp", "strategy", "micro-batches", "order", "recomputed",
+                "GPU", "step", "simulated", "off the GPU", NULL);
     for (int i = 0; i < count; i++)
         add_row(grid, it, i, gpus);
     mw_grid_print(grid, out, 2);
     if (it->row_count > count)
         fprintf(out, "  and %d slower rows, which the JSON has\n", it->row_count - count);
+    fputs("  tensor slices x stages x data-parallel GPUs; micro-batches of a step of so many "
+          "sequences;\n  layers of each stage recomputed; GPU memory of the fullest stage, with "
+          "what the software takes;\n  step by the closed form, and simulated\n",
+          out);
 }
 
 /* --- the verdict ------------------------------------------------------------------------------ */
 
+/* The bound is of the closed form; what the engine would say of a point that it has not run is
+ * unknown. */
 static void
 print_certificate(FILE *out, const struct mw_parallel *it)
 {
     g_autofree char *gap = g_strdup(mw_format_fixed(100 * mw_parallel_gap(it), 2));
 
     mw_table_line(out, "fastest",
-                  "%.6g s by the closed form, the least of %" G_GINT64_FORMAT " survivor%s",
-                  it->rows[0].step_s, it->survivors, it->survivors == 1 ? "" : "s");
+                  "%.6g s by the closed form, the least of %" G_GINT64_FORMAT " point%s that fit%s",
+                  it->rows[0].step_s, it->survivors, it->survivors == 1 ? "" : "s",
+                  it->survivors == 1 ? "s" : "");
     if (isfinite(it->bound_s))
         mw_table_line(out, "certificate",
-                      "no point that was cut by time takes less than %.6g s: gap %s%%", it->bound_s,
-                      gap);
+                      "by the closed form no point is faster: those cut by time take %.6g s or "
+                      "more, so the gap is %s%%",
+                      it->bound_s, gap);
     else
-        mw_table_line(out, "certificate", "no point was cut by time: gap %s%%", gap);
+        mw_table_line(out, "certificate",
+                      "by the closed form no point is faster: none was cut by time, so the gap is "
+                      "%s%%",
+                      gap);
+}
+
+/* How far the row that is the fastest as simulated may be above the fastest of all, in per cent. */
+static const char *
+above(const struct mw_parallel *it, double least_s)
+{
+    return mw_format_fixed(100 * fmax(0, it->rows[it->fastest].engine_s / least_s - 1), 1);
+}
+
+/* What is known of all points in the engine's terms, and what its runs suggest. */
+static void
+print_evidence(FILE *out, const struct mw_parallel *it)
+{
+    const struct mw_parallel_evidence seen = mw_parallel_evidence_of(it);
+    g_autofree char *least = g_strdup(mw_format_fixed(seen.least, 3));
+    g_autofree char *most = g_strdup(mw_format_fixed(seen.most, 3));
+    g_autofree char *bound = g_strdup(mw_format_seconds(it->engine_bound_s));
+    bool same = !strcmp(least, most);
+
+    mw_table_line(out, "bound",
+                  "simulated, no plan of such steps takes less than %s, so row %d is at most %s%% "
+                  "above the fastest",
+                  bound, it->fastest + 1, above(it, it->engine_bound_s));
+    mw_table_line(out, "evidence",
+                  "simulated, %s %s%s%s times %s closed form; if no point takes less than %s "
+                  "times its own, row %d is at most %s%% above the fastest (no proof)",
+                  seen.simulated > 1 ? "rows take" : "the row takes", least, same ? "" : " to ",
+                  same ? "" : most, seen.simulated > 1 ? "their" : "its", least, it->fastest + 1,
+                  above(it, seen.floor_s));
+    if (isfinite(seen.untried_s))
+        mw_table_line(out, "not tried",
+                      "rows from %s on by the closed form, which is less than row %d takes",
+                      mw_format_seconds(seen.untried_s), it->fastest + 1);
 }
 
 /* Of the fastest row; NAN: nobody said for how many tokens. */
@@ -173,16 +219,14 @@ days_of(const struct mw_question *question, const struct mw_parallel *it)
 static void
 print_engine(FILE *out, const struct mw_question *question, const struct mw_parallel *it)
 {
-    int simulated = 0;
+    int simulated = mw_parallel_evidence_of(it).simulated;
 
-    for (int i = 0; i < it->row_count; i++)
-        simulated += isfinite(it->rows[i].engine_s);
     if (it->fastest < 0) {
         mw_table_line(out, "simulated", "none: a step has too many ops");
         return;
     }
     const struct mw_parallel_row *best = &it->rows[it->fastest];
-    g_autofree char *options = mw_parallel_options(best);
+    g_autofree char *options = mw_parallel_options(it, best);
     g_autofree char *closed = g_strdup(mw_format_seconds(best->step_s));
     g_autofree char *engine = g_strdup(mw_format_seconds(best->engine_s));
     mw_table_line(out, "simulated",
@@ -194,6 +238,7 @@ print_engine(FILE *out, const struct mw_question *question, const struct mw_para
         mw_table_line(out, "takes", "%s for %s tokens",
                       mw_format_duration(days_of(question, it) * 86400),
                       mw_format_count(question->settings.tokens));
+    print_evidence(out, it);
     mw_table_line(out, "options", "%s", options);
 }
 
@@ -204,8 +249,9 @@ mw_table_parallel(FILE *out, const struct mw_question *question, const struct mw
     int64_t nodes = question->settings.nodes, each = question->settings.gpus_per_node;
     int64_t gpus = nodes * (each == MW_AUTO ? hw->gpus_per_node : each);
 
-    mw_table_line(out, "training", "%s, steps of %" G_GINT64_FORMAT " sequences (%s tokens)",
-                  question->model.name, it->batch, mw_format_count(it->tokens));
+    mw_table_line(out, "training", "%s, steps of %" G_GINT64_FORMAT " sequence%s (%s tokens)",
+                  question->model.name, it->batch, it->batch == 1 ? "" : "s",
+                  mw_format_count(it->tokens));
     mw_table_line(out, "machine",
                   "%" G_GINT64_FORMAT " x %s (%" G_GINT64_FORMAT " GPU%s), software %s", nodes,
                   mw_profile_name(question->profile), gpus, gpus == 1 ? "" : "s",
@@ -234,7 +280,7 @@ static void
 write_row(struct mw_json_writer *json, const struct mw_parallel *it, int i)
 {
     const struct mw_parallel_row *row = &it->rows[i];
-    g_autofree char *options = mw_parallel_options(row);
+    g_autofree char *options = mw_parallel_options(it, row);
 
     mw_json_begin(json, NULL, '{', true);
     mw_json_string(json, "options", options);
@@ -248,6 +294,22 @@ write_row(struct mw_json_writer *json, const struct mw_parallel *it, int i)
     mw_json_number(json, "step_time_s", isfinite(row->engine_s) ? row->engine_s : NAN);
     mw_json_integer(json, "gpu_bytes", row->gpu_bytes);
     mw_json_integer(json, "gpu_capacity_bytes", row->capacity_bytes);
+    mw_json_end(json, '}');
+}
+
+static void
+write_evidence(struct mw_json_writer *json, const struct mw_parallel *it)
+{
+    const struct mw_parallel_evidence seen = mw_parallel_evidence_of(it);
+    double of = it->fastest >= 0 ? 1 : NAN;
+
+    mw_json_begin(json, "evidence", '{', false);
+    mw_json_integer(json, "simulated", seen.simulated);
+    mw_json_number(json, "least_ratio", of * seen.least);
+    mw_json_number(json, "most_ratio", of * seen.most);
+    mw_json_number(json, "floor_s", seen.floor_s);
+    mw_json_number(json, "untried_s", seen.untried_s);
+    mw_json_number(json, "proven_floor_s", it->engine_bound_s);
     mw_json_end(json, '}');
 }
 
@@ -279,6 +341,7 @@ mw_json_parallel_write(FILE *out, const struct mw_question *question, const stru
     if (it->fastest >= 0)
         mw_json_integer(&json, "fastest", it->fastest);
     mw_json_number(&json, "days", days_of(question, it));
+    write_evidence(&json, it);
     mw_json_begin(&json, "rows", '[', false);
     for (int i = 0; i < it->row_count; i++)
         write_row(&json, it, i);

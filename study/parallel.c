@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/progress.h"
 #include "base/spell.h"
+#include "study/bound.h"
 #include "study/evaluate.h"
 #include "study/parallel_internal.h"
 
@@ -320,46 +321,45 @@ search(const struct mw_parallel_space *space, struct mw_parallel *out)
     }
 }
 
-/* Why no point makes sense. */
+/* Why no point makes sense: there is none, or what speaks against the first. */
 static bool
 refuse_all(const struct mw_parallel_space *space, GError **error)
 {
-    const struct mw_request request = {space->model, space->hardware};
-    struct mw_settings s = space->base, resolved;
+    g_autoptr(GError) first = NULL;
 
-    s.micro_batch = 1;
-    s.grad_accum = s.global_batch = MW_AUTO;
-    s.strategy = space->strategies.one[space->strategies.count - 1];
-    struct mw_sizing *sizing =
-        mw_settings_complete(&request, &s, &resolved, error)
-            ? mw_sizing_new_distinct(space->model, space->hardware, &resolved, error)
-            : NULL;
-    if (sizing || (error && !*error))
-        mw_refuse(error,
-                  "{search=parallel}: no point of the space makes sense: no division of the "
-                  "GPUs has whole micro-batches of {global-batch=%" G_GINT64_FORMAT
-                  "} and values that {over} leaves",
-                  space->base.global_batch);
-    mw_sizing_free(sizing);
-    return false;
+    if (!space->pairs->len)
+        return mw_refuse(error, "{search=parallel}: no numbers of slices and stages that {over} "
+                                "leaves divide the GPUs");
+    if (!space->shapes->len)
+        return mw_refuse(error,
+                         "{search=parallel}: no division of the GPUs has whole micro-batches of "
+                         "{global-batch=%" G_GINT64_FORMAT "} and values that {over} leaves",
+                         space->base.global_batch);
+    if (!space->points)
+        return mw_refuse(error, "{search=parallel}: no point has the values of recomputation, "
+                                "groups and devices that {over} leaves");
+    mw_parallel_refuse_first(space, &first);
+    return mw_refuse(error, "{search=parallel}: no point makes sense%s%s",
+                     first ? "; the first: " : "", first ? first->message : "");
 }
 
 bool
 mw_parallel_find(const struct mw_parallel_question *asked, struct mw_parallel *out, GError **error)
 {
-    *out = (struct mw_parallel){.bound_s = INFINITY, .fastest = -1};
+    *out = (struct mw_parallel){.bound_s = INFINITY, .engine_bound_s = NAN, .fastest = -1};
     mw_progress("searching: bounds of the ways to divide the model");
     struct mw_parallel_space *space = mw_parallel_space_new(asked, error);
 
     if (!space)
         return false;
-    bool any = space->blocks > 0 || refuse_all(space, error);
+    bool any = space->refused < space->points || refuse_all(space, error);
     if (any) {
         out->points = space->points;
         out->refused = space->refused;
         out->lacking = space->lacking;
         out->shapes = space->shapes->len;
         out->blocks = space->blocks;
+        out->software = asked->software;
         out->batch = space->base.global_batch;
         out->tokens = (double)space->base.global_batch * (double)space->base.seq;
         out->rows = begin_rows(space);
@@ -404,23 +404,69 @@ simulate(void *data, int i)
     mw_sizing_free(sizing);
 }
 
+struct mw_parallel_evidence
+mw_parallel_evidence_of(const struct mw_parallel *found)
+{
+    struct mw_parallel_evidence out = {0, INFINITY, 0, NAN, NAN};
+    double fastest_s = INFINITY;
+
+    for (int i = 0; i < found->row_count; i++) {
+        const struct mw_parallel_row *row = &found->rows[i];
+        if (!isfinite(row->engine_s))
+            continue;
+        out.simulated++;
+        out.least = fmin(out.least, row->engine_s / row->step_s);
+        out.most = fmax(out.most, row->engine_s / row->step_s);
+        fastest_s = fmin(fastest_s, row->engine_s);
+    }
+    if (out.simulated)
+        out.floor_s = out.least * found->rows[0].step_s;
+    for (int i = found->row_count - 1; out.simulated && i >= 0; i--)
+        if (!isfinite(found->rows[i].engine_s) && found->rows[i].step_s < fastest_s)
+            out.untried_s = found->rows[i].step_s;
+    return out;
+}
+
+/* Whether the row may be faster than those that were simulated.  The closed form is no bound of the
+ * engine: where a row takes less than it, it does not say where to stop. */
+static bool
+may_be_faster(const struct mw_parallel *found, const struct mw_parallel_row *row)
+{
+    return found->fastest < 0 || mw_parallel_evidence_of(found).least < 1 ||
+           row->step_s < found->rows[found->fastest].engine_s;
+}
+
+/* What no plan can do without does not depend on how it is divided. */
+static double
+engine_bound_s(const struct mw_question *question, const struct mw_parallel *found)
+{
+    const struct mw_request request = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
+    const struct mw_settings *s = &found->rows[0].settings;
+    struct mw_bound bound;
+
+    mw_bound_of(&request, s, &bound);
+    return mw_bound_step_s(&bound, found->tokens, s->nodes, s->gpus_per_node);
+}
+
 void
 mw_parallel_simulate(const struct mw_parallel_question *asked, struct mw_parallel *out)
 {
     struct simulation simulation = {asked->question, out->rows};
-    double fastest_s = INFINITY;
     int most = MIN(out->row_count, MW_PARALLEL_SIMULATED);
 
-    for (int next = 0; next < most && out->rows[next].step_s < fastest_s; next += AT_ONCE) {
+    for (int next = 0; next < most &&
+                       (next < MW_PARALLEL_SIMULATED_LEAST || may_be_faster(out, &out->rows[next]));
+         next += AT_ONCE) {
         mw_progress("simulating the fastest: %d of %d", next + 1, most);
         simulation.rows = out->rows + next;
         mw_parallel_each(simulate, &simulation, MIN(AT_ONCE, most - next));
         for (int i = next; i < MIN(next + AT_ONCE, most); i++)
-            if (out->rows[i].engine_s < fastest_s) {
-                fastest_s = out->rows[i].engine_s;
+            if (isfinite(out->rows[i].engine_s) &&
+                (out->fastest < 0 || out->rows[i].engine_s < out->rows[out->fastest].engine_s))
                 out->fastest = i;
-            }
     }
+    if (out->fastest >= 0)
+        out->engine_bound_s = engine_bound_s(asked->question, out);
 }
 
 /* --- what it says ----------------------------------------------------------------------------- */
@@ -432,11 +478,14 @@ mw_parallel_gap(const struct mw_parallel *found)
 }
 
 char *
-mw_parallel_options(const struct mw_parallel_row *row)
+mw_parallel_options(const struct mw_parallel *found, const struct mw_parallel_row *row)
 {
     GString *text = g_string_new(NULL);
 
-    g_string_append_printf(text, "{strategy=%s}", mw_strategy_name((int)row->settings.strategy));
+    if (found->software)
+        g_string_append_printf(text, "{software=%s} ", found->software);
+    g_string_append_printf(text, "{global-batch=%" G_GINT64_FORMAT "} {strategy=%s}", found->batch,
+                           mw_strategy_name((int)row->settings.strategy));
     for (int i = 0; mw_parallel_axis(i); i++) {
         const struct mw_setting *setting = mw_setting_find(mw_parallel_axis(i));
         g_autofree char *value = mw_setting_text(setting, &row->settings);

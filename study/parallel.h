@@ -17,7 +17,8 @@
 #include "planner/settings/table.h"
 #include "study/study.h"
 
-/* Rows that are simulated, the fastest first. */
+/* Rows that are simulated, the fastest first: so many always, and no more than so many. */
+#define MW_PARALLEL_SIMULATED_LEAST 4
 #define MW_PARALLEL_SIMULATED 12
 
 /* An axis that has these values alone; [count] settings of which one field counts. */
@@ -32,6 +33,7 @@ struct mw_parallel_question {
                                          * no axis has; with -s its strategies */
     const struct mw_parallel_only *only; /* [only_count], borrowed */
     int only_count;
+    const char *software; /* borrowed: its name, where nobody named one; NULL: somebody did */
 };
 
 /* The fastest of all points that have as many slices and stages, and partition the same states. */
@@ -58,7 +60,10 @@ struct mw_parallel {
     int64_t batch;                /* and its sequences */
     struct mw_parallel_row *rows; /* [row_count], the fastest first; g_free it */
     int row_count;
-    int fastest; /* of the rows, as simulated; -1: none was */
+    int fastest;           /* of the rows, as simulated; -1: none was */
+    double engine_bound_s; /* no plan of such steps is simulated as faster, of any kind; NAN: no
+                            * row was simulated */
+    const char *software;  /* of the question, borrowed */
 };
 void mw_parallel_clear(struct mw_parallel *found);
 
@@ -71,11 +76,22 @@ const char *mw_parallel_axis(int number);
 /* False with *error: the question has no such space. */
 bool mw_parallel_find(const struct mw_parallel_question *asked, struct mw_parallel *out,
                       GError **error);
-/* Simulates rows, the fastest first, as long as one may be faster than those that were. */
+/* Simulates rows, the fastest first, as long as one may be faster than those that were: its closed
+ * form is, or rows take less than theirs. */
 void mw_parallel_simulate(const struct mw_parallel_question *asked, struct mw_parallel *out);
 /* How far the fastest row may be above the fastest of all points, as a share of it. */
 double mw_parallel_gap(const struct mw_parallel *found);
-/* As options of simulate; g_free it. */
-char *mw_parallel_options(const struct mw_parallel_row *row);
+/* Options of simulate that ask about a row, beside those of the question; g_free it. */
+char *mw_parallel_options(const struct mw_parallel *found, const struct mw_parallel_row *row);
+
+/* What the simulated rows say of the others, which is no proof. */
+struct mw_parallel_evidence {
+    int simulated;
+    double least, most; /* how many times its closed form one takes */
+    double floor_s;     /* that no point is faster than if none takes less than `least` times its */
+    double untried_s;   /* closed form of the first row whose closed form is faster than all that
+                         * were simulated, and that was not; NAN: there is none */
+};
+struct mw_parallel_evidence mw_parallel_evidence_of(const struct mw_parallel *found);
 
 #endif

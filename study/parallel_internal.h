@@ -66,6 +66,8 @@ struct mw_parallel_space {
 struct mw_parallel_space *mw_parallel_space_new(const struct mw_parallel_question *asked,
                                                 GError **error);
 void mw_parallel_space_free(struct mw_parallel_space *space); /* NULL is allowed */
+/* Why the first shape makes no sense, which it does not. */
+void mw_parallel_refuse_first(const struct mw_parallel_space *space, GError **error);
 
 /* A block, and the least that its points take. */
 struct mw_parallel_block {

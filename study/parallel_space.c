@@ -70,10 +70,16 @@ static GArray *
 divisors_of(int64_t number)
 {
     GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
+    int64_t d = 1;
 
-    for (int64_t d = 1; d <= number; d++)
+    for (; d * d < number; d++)
         if (number % d == 0)
             g_array_append_val(all, d);
+    for (; d > 0; d--) {
+        int64_t other = number / d;
+        if (number % d == 0 && other >= d)
+            g_array_append_val(all, other);
+    }
     return all;
 }
 
@@ -291,7 +297,8 @@ is_shape_offered(const struct mw_offers *offers, const struct mw_parallel_shape 
     return offers->sequence_parallel || of->sequence_parallel != 1;
 }
 
-/* Where nothing is recomputed there are no checkpoints to be anywhere else. */
+/* Where nothing is recomputed there are no checkpoints to be anywhere else; and some software
+ * recomputes all layers or none. */
 enum mw_parallel_fate
 mw_parallel_fate_of(const struct mw_parallel_space *space, const struct mw_parallel_block *block,
                     guint variant)
@@ -299,13 +306,18 @@ mw_parallel_fate_of(const struct mw_parallel_space *space, const struct mw_paral
     const struct mw_parallel_shape *of =
         &g_array_index(space->shapes, struct mw_parallel_shape, block->shape);
     const struct mw_parallel_pair *pair = mw_parallel_pair_of(space, of);
-    bool keeps = !g_array_index(of->choices, struct mw_parallel_choice, block->choice).interval;
+    const struct mw_parallel_choice *choice =
+        &g_array_index(of->choices, struct mw_parallel_choice, block->choice);
+    bool some = choice->interval && choice->layers != MW_AUTO;
+    enum mw_parallel_fate fate = mw_parallel_state_of(of, pair, variant)->fate;
     const struct mw_parallel_variant *places =
         &g_array_index(pair->variants, struct mw_parallel_variant, variant);
 
-    return keeps && places->tier[MW_STATE_ACTIVATIONS] != MW_TIER_GPU
-               ? MW_PARALLEL_REFUSED
-               : mw_parallel_state_of(of, pair, variant)->fate;
+    if (!choice->interval && places->tier[MW_STATE_ACTIVATIONS] != MW_TIER_GPU)
+        return MW_PARALLEL_REFUSED;
+    return fate == MW_PARALLEL_OPEN && some && !space->hardware->offers.recomputed_layers
+               ? MW_PARALLEL_LACKING
+               : fate;
 }
 
 /* --- what a variant takes beside compute ----------------------------------------------------- */
@@ -472,16 +484,31 @@ add_pairs(struct mw_parallel_space *space)
     }
 }
 
+static bool
+floor_of(const struct mw_parallel_space *space, const struct mw_parallel_shape *of,
+         struct mw_pipeline_floor *floor, GError **error)
+{
+    struct mw_settings s = space->base;
+
+    shape(&s, mw_parallel_pair_of(space, of), of);
+    return mw_pipeline_floor_of(space->model, space->hardware, &s, floor, error);
+}
+
+void
+mw_parallel_refuse_first(const struct mw_parallel_space *space, GError **error)
+{
+    struct mw_pipeline_floor floor;
+
+    floor_of(space, &g_array_index(space->shapes, struct mw_parallel_shape, 0), &floor, error);
+}
+
 static void
 set_floor(void *data, int number)
 {
     const struct mw_parallel_space *space = data;
     struct mw_parallel_shape *of = &g_array_index(space->shapes, struct mw_parallel_shape, number);
-    struct mw_settings s = space->base;
+    bool good = floor_of(space, of, &of->floor, NULL);
 
-    shape(&s, mw_parallel_pair_of(space, of), of);
-    bool good = space->base.global_batch % mw_parallel_pair_of(space, of)->dp == 0 &&
-                mw_pipeline_floor_of(space->model, space->hardware, &s, &of->floor, NULL);
     of->fate = !good                                             ? MW_PARALLEL_REFUSED
                : !is_shape_offered(&space->hardware->offers, of) ? MW_PARALLEL_LACKING
                                                                  : MW_PARALLEL_OPEN;

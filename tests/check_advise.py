@@ -357,9 +357,27 @@ def check_step(box, question, advice, row):
             yield f"{row['what']}: is bought, and is rented"
 
 
+def check_evidence(found):
+    """The star is the fastest that was simulated, and no other row is by its closed form."""
+    tried = [row for row in found["rows"] if row["step_time_s"]]
+    ratios = [row["step_time_s"] / row["closed_form_s"] for row in tried]
+    star, seen = found["rows"][found["fastest"]], found["evidence"]
+    said = (seen["least_ratio"], seen["most_ratio"], seen["floor_s"])
+    right = (min(ratios), max(ratios), min(ratios) * found["rows"][0]["closed_form_s"])
+    if seen["simulated"] != len(tried) or not all(map(math.isclose, said, right)):
+        yield f"{seen}, of {ratios}"
+    if star["step_time_s"] != min(row["step_time_s"] for row in tried) or len(tried) < 4:
+        yield f"{star} of {tried}"
+    if not 0 < seen["proven_floor_s"] < star["step_time_s"]:
+        yield f"{star}, {seen}"
+    left = [row["closed_form_s"] for row in found["rows"] if not row["step_time_s"]]
+    if seen["untried_s"] is not None or min(left) < star["step_time_s"]:
+        yield f"{left}, {star}, {seen}"
+
+
 def check_parallel(box):
     """Every point is counted once, the first row is the fastest, and simulate says the same."""
-    question = "-m gpt2-medium -H dgx-a100 --gpus 4 --global-batch 32 --software megatron"
+    question = "-m gpt2-medium -H dgx-a100 --gpus 4"  # with options of software and batch
     answer = box.run(f"advise {question} --search parallel --over tp=1,2 --over pp=1,2 --json")
     found = json.loads(answer.out)
     points = dict(found["points"])
@@ -374,6 +392,17 @@ def check_parallel(box):
     [one] = json.loads(box.run(f"simulate {question} {fastest['options']} --json").out)["answers"]
     if not math.isclose(one["step_time_s"], fastest["step_time_s"], rel_tol=1e-9):
         yield f"{fastest}: simulate says {one['step_time_s']}"
+    if one["settings"]["tokens_per_step"] != found["tokens_per_step"]:
+        yield f"{fastest}: {found['tokens_per_step']} tokens, simulate says {one['settings']}"
+    for row in found["rows"]:
+        if box.run(f"plan {question} {row['options']}").status:
+            yield f"{row['options']}: does not fit"
+    yield from check_evidence(found)
+    answer = box.run("advise -m gpt2 -H dgx-a100 --gpus 2 --software deepspeed --global-batch 2 "
+                     "--search parallel --over sequence-parallel=on --json")
+    points = json.loads(answer.out)["points"]
+    if answer.status != 3 or points["not_offered"] != points["all"]:
+        yield f"what deepspeed lacks: status {answer.status}: {points}"
     answer = box.run("advise -m llama-3.1-405b -H rtx4090 --global-batch 1 --search parallel "
                      "--json")
     found = json.loads(answer.out)
@@ -570,7 +599,12 @@ def check_bad_input(box):
             ("advise -m gpt2 --search parallel -H a100 --grad-accum 2", ["--grad-accum 2"]),
             ("advise -m gpt2 --search parallel -H a100 -s l2l", ["-s l2l", "zero3"]),
             ("advise -m gpt2 --search parallel -H a100 --over tiles=1,2", ["--over", "tiles"]),
-            ("advise -m gpt2 --search parallel -H a100 --over tp=3", ["--over", "no point"]),
+            ("advise -m gpt2 --search parallel -H a100 --over tp=3", ["--over", "divide the GPUs"]),
+            ("advise -m gpt2 --search parallel -H a100 --over shard-group=4", ["--over", "groups"]),
+            ("advise -m gpt2 --search parallel -H a100 --over batch=0.3", ["--global-batch 488"]),
+            ("advise -m gpt2 --search parallel -H a100 --global-batch 1000000000",
+             ["--global-batch 1000000000", "at most 65536"]),
+            ("advise -m gpt2 --search parallel -H dgx-a100 --over tp=8", ["--tp 8", "heads, 12"]),
             ("advise -m gpt2 --search parallel -H a100 --machines a100", ["--machines"]),
             ("advise -m gpt2 --search parallel -H a100 --max-nodes 2", ["--max-nodes"]),
             ("advise -m gemma-3-4b --search parallel -H a100", ["gemma-3-4b", "alike"]),

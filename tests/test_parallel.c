@@ -150,6 +150,11 @@ try_point(const struct mw_parallel_space *space, const struct mw_parallel_block 
                                 ? mw_sizing_new(space->model, space->hardware, &settings, NULL)
                                 : NULL;
 
+    /* What the search calls senseless is refused, or has whole activations off the GPU. */
+    g_assert_true(!all || fate != MW_PARALLEL_REFUSED ||
+                  (!choice->interval && variant->tier[MW_STATE_ACTIVATIONS] != MW_TIER_GPU));
+    g_assert_true(!all || fate != MW_PARALLEL_OPEN || choice->layers == MW_AUTO ||
+                  space->hardware->offers.recomputed_layers);
     if (!all || fate != MW_PARALLEL_OPEN) {
         tried->lacking += fate == MW_PARALLEL_LACKING;
         tried->refused += fate != MW_PARALLEL_LACKING;
@@ -276,7 +281,8 @@ check_part(int number, guint32 seed)
 
     read_case(number, &lib);
     const struct mw_parallel_question asked = {
-        &lib.question, (const struct mw_parallel_only *)(const void *)only->data, (int)only->len};
+        &lib.question, (const struct mw_parallel_only *)(const void *)only->data, (int)only->len,
+        NULL};
     struct mw_parallel_space *space = mw_parallel_space_new(&asked, &error);
     g_assert_no_error(error);
     int64_t points =
@@ -367,6 +373,31 @@ test_engine(void)
     mw_lib_parallel_clear(&lib);
 }
 
+/* --- what the simulated rows say --------------------------------------------------------------- */
+
+static void
+test_evidence(void)
+{
+    struct mw_parallel_row rows[] = {{.step_s = 10, .engine_s = 12},
+                                     {.step_s = 11, .engine_s = 11.55},
+                                     {.step_s = 12, .engine_s = NAN},
+                                     {.step_s = 13, .engine_s = NAN}};
+    const struct mw_parallel found = {.rows = rows, .row_count = G_N_ELEMENTS(rows)};
+    struct mw_parallel_evidence seen = mw_parallel_evidence_of(&found);
+
+    g_assert_cmpint(seen.simulated, ==, 2);
+    g_assert_cmpfloat_with_epsilon(seen.least, 1.05, 1e-12);
+    g_assert_cmpfloat_with_epsilon(seen.most, 1.2, 1e-12);
+    g_assert_cmpfloat_with_epsilon(seen.floor_s, 10.5, 1e-12);
+    g_assert_true(isnan(seen.untried_s)); /* 12 and 13 are slower than 11.55 */
+    rows[1].engine_s = 13;
+    g_assert_cmpfloat(mw_parallel_evidence_of(&found).untried_s, !=, 12); /* no faster than 12 */
+    rows[0].engine_s = 12.5;
+    g_assert_cmpfloat(mw_parallel_evidence_of(&found).untried_s, ==, 12);
+    rows[0].engine_s = INFINITY; /* too many ops to simulate */
+    g_assert_cmpfloat(mw_parallel_evidence_of(&found).untried_s, ==, 10);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -377,6 +408,7 @@ main(int argc, char **argv)
         most = 1100;
     }
     g_test_add_func("/parallel/parts-of-the-space", test_parts);
+    g_test_add_func("/parallel/evidence", test_evidence);
     g_test_add_func("/parallel/closed-form-and-engine", test_engine);
     return g_test_run();
 }
