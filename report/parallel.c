@@ -222,7 +222,9 @@ print_engine(FILE *out, const struct mw_question *question, const struct mw_para
     int simulated = mw_parallel_evidence_of(it).simulated;
 
     if (it->fastest < 0) {
-        mw_table_line(out, "simulated", "none: a step has too many ops");
+        g_autofree char *options = mw_parallel_options(it, &it->rows[0]);
+        mw_table_line(out, "simulated", "none: a step has too many ops; options are of row 1");
+        mw_table_line(out, "options", "%s", options);
         return;
     }
     const struct mw_parallel_row *best = &it->rows[it->fastest];

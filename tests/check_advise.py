@@ -403,6 +403,11 @@ def check_parallel(box):
     points = json.loads(answer.out)["points"]
     if answer.status != 3 or points["not_offered"] != points["all"]:
         yield f"what deepspeed lacks: status {answer.status}: {points}"
+    line = ("advise -m gpt3-13b -H dgx-a100 --nodes 8 --global-batch 65536 --search parallel "
+            "--over batch=0.125 --over pp=8 --over tp=8 --over schedule=1f1b")
+    answer = box.run(line)
+    if answer.status or b"too many ops" not in answer.out or b"--pp 8 --batch" not in answer.out:
+        yield f"too many ops: status {answer.status}: {answer.out}"
     answer = box.run("advise -m llama-3.1-405b -H rtx4090 --global-batch 1 --search parallel "
                      "--json")
     found = json.loads(answer.out)
