@@ -373,7 +373,7 @@ test_engine(void)
     mw_lib_parallel_clear(&lib);
 }
 
-/* --- what the simulated rows say --------------------------------------------------------------- */
+/* --- what the simulated rows say -------------------------------------------------------------- */
 
 static void
 test_evidence(void)
