@@ -99,6 +99,8 @@ write_settings(struct mw_json_writer *json, const void *data)
     const struct cli_training *training = data;
     const struct cli_run_options *o = &training->options;
 
+    mw_json_integer(json, "slices", training->slices);
+    mw_json_integer(json, "stages", training->stages);
     cli_run_taken_write(json, training);
     mw_json_settings(json, training->answer->result);
     mw_json_begin(json, "training", '{', false);

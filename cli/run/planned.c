@@ -145,18 +145,12 @@ starts_from_seed(const struct cli_training *run, const char *what, const char *p
                  GError **error)
 {
     const struct cli_run_options *o = &run->options;
-    const struct mw_step_shape *shape = &run->answer->plan->shape;
 
-    if (o->save || o->resume || o->weights || o->from)
-        return mw_refuse(error,
-                         "%s: run starts from --seed, and neither saves nor resumes %s: no --save, "
-                         "--resume, --weights or --from",
-                         what, parts);
-    if (shape->commits || shape->save_every)
-        return mw_refuse(error,
-                         "%s: steps of %s are not durable: --commit none, and no --save-every",
-                         what, parts);
-    return true;
+    return (!o->save && !o->weights && !o->from) ||
+           mw_refuse(error,
+                     "%s: run starts from --seed, and writes no checkpoint of %s: no --save, "
+                     "--weights or --from",
+                     what, parts);
 }
 
 /* Whether the plan's stages can be run: with only activations and gradients between them. */
