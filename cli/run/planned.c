@@ -139,29 +139,22 @@ narrow_timeline(struct mw_answer *answer, uint32_t program)
     timeline->row_count = kept;
 }
 
-/* What ranks with parts of the model do not do yet. */
-static bool
-starts_from_seed(const struct cli_training *run, const char *what, const char *parts,
-                 GError **error)
-{
-    const struct cli_run_options *o = &run->options;
-
-    return (!o->save && !o->weights && !o->from) ||
-           mw_refuse(error,
-                     "%s: run starts from --seed, and writes no checkpoint of %s: no --save, "
-                     "--weights or --from",
-                     what, parts);
-}
-
 /* Whether the plan's stages can be run: with only activations and gradients between them. */
 static bool
 can_run_programs(const struct cli_training *run, GError **error)
 {
+    const struct mw_step_shape *shape = &run->answer->plan->shape;
+
     for (size_t s = 0; s < run->answer->result->stage_count; s++)
         if (run->answer->result->stages[s].stretches > 1)
             return mw_refuse(error, "pipeline: run gives a stage one stretch of layers; give "
                                     "{schedule=1f1b} or {schedule=gpipe}");
-    return starts_from_seed(run, "pipeline", "stages", error);
+    if (mw_optimizer_has_vectors(shape->optimizer) && (run->options.save || run->options.from))
+        return mw_refuse(error,
+                         "{optimizer=%s}: checkpoints have its sums over rows and columns of a "
+                         "whole model, not those of stages: no --save and no --from, or {pp=1}",
+                         mw_optimizer_name(shape->optimizer));
+    return true;
 }
 
 /* --- the slice of a rank --------------------------------------------------------------------- */
@@ -196,7 +189,7 @@ can_run_slices(const struct cli_training *run, GError **error)
     if (gathers_checkpoints(plan))
         return mw_refuse(error, "{checkpoint-partition=on}: run keeps whole activation checkpoints "
                                 "in each tensor slice; give {checkpoint-partition=off}");
-    return starts_from_seed(run, "tensor slices", "slices", error);
+    return true;
 }
 
 /* The plan of all slices becomes that of the rank's own. */

@@ -161,7 +161,7 @@ store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, i
     struct mw_safetensors_writer *optimizer = saving->writers[OPTIMIZER];
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
 
-    if (tensor->state_whole && saving->source->rank > 0)
+    if (tensor->state_whole && saving->source->data_rank > 0)
         return true; /* the first rank checks the same values */
     if (!check_values(saving, tensor, tile, first, count, state, error))
         return false;
@@ -499,7 +499,8 @@ mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_option
         .field_count = mw_trainer_fields(trainer, fields),
         .vectors = trainer->vectors.places,
         .vector_values = copy_vectors,
-        .rank = trainer->rank,
+        .rank = trainer->world_rank,
+        .data_rank = trainer->rank,
         .visit = visit_trainer,
         .sum = sum_trainers,
         .data = trainer,

@@ -27,7 +27,8 @@ make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *
     struct mw_weights_sets sets = {o->weights, o->adapters};
 
     if (o->checkpoint)
-        return mw_checkpoint_read(o->checkpoint, state, &part, first, count, as, out, error);
+        return mw_checkpoint_read(o->checkpoint, decoder, state, &part, first, count, as, out,
+                                  error);
     return mw_weights_make(decoder, o->seed, sets, &part, first, count, as, out, error);
 }
 
