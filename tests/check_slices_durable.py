@@ -64,6 +64,17 @@ def undisturbed(box, count, asked, steps=STEPS):
 # --- resumes --------------------------------------------------------------------------------------
 
 
+def check_exported(box):
+    """The files of all ranks make the checkpoint that the run has saved."""
+    yield from good(box.run("export drive -o exported"))
+    for name in ("model.safetensors", "optimizer.safetensors", "config.json"):
+        saved, exported = box.folder / "saved" / name, box.folder / "exported" / name
+        if saved.read_bytes() != exported.read_bytes():
+            yield f"{name} was exported otherwise than saved"
+    for folder in ("saved", "exported"):
+        shutil.rmtree(box.folder / folder)
+
+
 def check_resume(box, model, data, slices, stages, options):
     """After three steps, which are no whole number of saves, by the run's directory alone, which
     says its slices and stages."""
@@ -71,9 +82,27 @@ def check_resume(box, model, data, slices, stages, options):
     expected = yield from undisturbed(box, count, asked)
     empty(box)
     yield from good(ranks(box, count, f"run {asked} --steps 3"))
-    yield from good(ranks(box, count, f"run --resume drive --backend cpu --steps {STEPS}"))
+    yield from good(ranks(box, count, f"run --resume drive --backend cpu --steps {STEPS} "
+                          "--save saved"))
     if len(expected) != STEPS or losses(box) != expected:
         yield f"{losses(box)}, undisturbed {expected}"
+    yield from check_exported(box)
+
+
+def check_damage(box):
+    """What verify names are the tensors of the rank's own stage."""
+    asked = words("llama", 2, 2, DRIVES)
+    empty(box)
+    yield from good(ranks(box, 4, f"run {asked} --steps 2"))
+    file = box.folder / "drive/memwall-rank3-1of1.data"
+    file.write_bytes(bytes(byte ^ 1 for byte in file.read_bytes()))
+    verified = box.run("verify drive")
+    found = "rank 3: state of model.layers.1.input_layernorm.weight to lm_head.weight"
+    if verified.status != 1 or found not in verified.out.decode():
+        yield f"verify: {verified.status}: {verified.out.decode()}"
+    exported = box.run("export drive -o exported")
+    if exported.status != 1 or "memwall-rank3-1of1.data" not in exported.err:
+        yield f"export: {exported.status}: {exported.err}"
 
 
 # --- kills ----------------------------------------------------------------------------------------
@@ -218,6 +247,7 @@ def tests(box):
     write_models(box)
     for name, case in CASES.items():
         yield f"resumed/{name}", check_resume(box, *case)
+    yield "damaged", check_damage(box)
     yield "refused", check_refused(box)
     yield "killed/drives", check_kills(box, 7, 4, words("llama", 2, 2, DRIVES), 3)
     yield "killed/saved together", check_kills(

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "cli/run/homes.h"
 #include "plan/optimizers.h"
 #include "study/evaluate.h"
 #include "study/plan_file.h"
@@ -231,6 +232,7 @@ take_stage(struct cli_training *run, GError **error)
     struct mw_plan *own = mw_plan_extract(answer->plan, rank, why, sizeof why);
     if (!own)
         return mw_refuse(error, "pipeline: %s", why);
+    run->homes = cli_run_homes_of(answer->plan);
     narrow_timeline(answer, mw_plan_program_of(answer->plan, rank));
     run->stages = answer->plan->program_count;
     own->shape.decoder.copies_embedding = own->shape.decoder.tied_embedding;
