@@ -73,8 +73,7 @@ def check_case(box, model, data, slices, stages, options):
     if len(steps(alone)) != 4:
         yield f"alone: {alone.err[-300:]}"
     all_ranks = data * slices * stages
-    sliced = ranks(box, all_ranks, f"{asked} --batch 1 --tp {slices} --pp {stages} "
-                                   "--checkpoint-partition off")
+    sliced = ranks(box, all_ranks, f"{asked} --batch 1 --tp {slices} --pp {stages}")
     if steps(sliced) != steps(alone):
         yield f"{steps(sliced)}, alone {steps(alone)}: {sliced.err[-300:]}"
 
@@ -83,8 +82,7 @@ def divided(asked, sequences, degrees):
     """The same step, by so many data-parallel ranks, slices and stages; and how many these are."""
     data, slices, stages = degrees
     batch = sequences // (data * slices)
-    return data * slices * stages, f"{asked} --batch {batch} --tp {slices} --pp {stages} " \
-        "--checkpoint-partition off"
+    return data * slices * stages, f"{asked} --batch {batch} --tp {slices} --pp {stages}"
 
 
 def check_checkpoint(box, model, options, sequences, *turns):
@@ -187,7 +185,8 @@ def check_refusals(box):
     for options, words, count in (
             (f"{run} --pp 2 --optimizer sm3 --save here", ["--optimizer sm3", "no --save"], 2),
             (f"{run} --tp 2 --sequence-parallel on", ["--sequence-parallel off"], 2),
-            (f"{run} --tp 2 --activation-checkpoint-interval 1", ["--checkpoint-partition off"], 2),
+            (f"{run} --tp 2 --activation-checkpoint-interval 1 --checkpoint-partition on",
+             ["--checkpoint-partition off"], 2),
             (f"{run} --tp 2 --optimizer adafactor", ["--optimizer adafactor", "--tp 1"], 2),
             (f"{run} --tp 2 --gpus 2", ["mpirun -n 2"], 1),
             (f"{run} --pp 2 --gpus 2", ["mpirun -n 2"], 1),

@@ -21,7 +21,7 @@ from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 STEPS = 6
 ASKED = "-H aws-p5-48xlarge --data text.txt --backend cpu --dtype fp32 --lr 2e-3 --batch 1 " \
-        "--grad-accum 2 --checkpoint-partition off --nvme drive --log log"
+        "--grad-accum 2 --nvme drive --log log"
 DRIVES = "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --commit step"
 
 # Per case: the model, data-parallel ranks, slices, stages, and what else is asked.
