@@ -41,11 +41,10 @@ CASES = {
 # Per case: the model, what else is asked, sequences per micro-batch, and in turn how many
 # data-parallel ranks, slices and stages train from the checkpoint of the turn before.
 CHECKPOINTS = {
-    "transposed": ("gpt2", "-s ddp", 4, (2, 2, 1), (1, 1, 2), (1, 1, 1), (1, 2, 2)),
-    "an odd vocabulary, tied": ("odd", "-s zero1 --tiles 2", 6, (2, 3, 2), (1, 2, 1), (2, 1, 1),
-                                (1, 3, 1)),
-    "sharded": ("llama", "-s zero3", 4, (2, 2, 1), (1, 4, 1), (1, 1, 2), (2, 1, 2)),
-    "frozen": ("odd", "-s ddp --train qkv,final-norm", 3, (1, 3, 1), (1, 1, 2), (1, 1, 1)),
+    "transposed": ("gpt2", "-s ddp", 4, (2, 2, 1), (1, 1, 2), (1, 2, 2)),
+    "an odd vocabulary, tied": ("odd", "-s zero1 --tiles 2", 6, (2, 3, 2), (1, 1, 1), (1, 3, 1)),
+    "sharded": ("llama", "-s zero3", 4, (2, 2, 1), (1, 4, 1), (2, 1, 2)),
+    "frozen": ("odd", "-s ddp --train qkv,final-norm", 3, (1, 3, 1), (1, 1, 2)),
 }
 
 
