@@ -183,7 +183,7 @@ add_recompute(GString *shell, const struct mw_launch_plan *plan)
     mw_launch_option(shell, "--recompute-method", some ? "block" : "uniform");
     mw_launch_option_number(shell, "--recompute-num-layers",
                             some ? s->recompute_layers : s->checkpoint_interval);
-    if (s->tp > 1 && s->checkpoint_partition == 1 && !s->sequence_parallel)
+    if (s->tp > 1 && s->checkpoint_partition != 0 && !s->sequence_parallel)
         mw_launch_word(shell, "--distribute-saved-activations");
 }
 

@@ -106,6 +106,9 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->sequence_parallel = MW_AUTO;
     else if (s->sequence_parallel == MW_AUTO)
         s->sequence_parallel = request->hardware->offers.sequence_parallel && seq % s->tp == 0;
+    if (s->tp > 1 && s->checkpoint_partition == MW_AUTO &&
+        request->hardware->memory_use.checkpoints_whole)
+        s->checkpoint_partition = 0;
     s->seq = seq;
     if (s->step_tokens_max == MW_AUTO)
         s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO

@@ -206,6 +206,10 @@ static const struct mw_profile_key keys[] = {
      "whether the loss is computed of all tokens at once; else in as many chunks as memory asks "
      "for",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.logits_whole), 0, 0, NULL},
+    {"memory", "checkpoints_whole", "",
+     "whether each tensor slice keeps whole activation checkpoints; else its part of them, which "
+     "is gathered for the recompute",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.checkpoints_whole), 0, 0, NULL},
     MEMORY("activations_kept", "", activations_kept, 1, 10,
            "activations kept without recomputation, as a multiple of those that a fused backward "
            "needs; default: 1.7, as eager frameworks keep them"),

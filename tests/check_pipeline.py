@@ -196,7 +196,7 @@ def check_refusals(box):
     yield from check_refused(box, f"{asked} --gpus 2 --pp 2 --schedule 1f2b", ["1f1b", "gpipe"])
     if has_ranks():
         run = f"run {model()} -s ddp {BATCH} {MACHINE} {TRAINING} --pp 2"
-        yield from check_refused(box, f"{run} --save here", ["no --save"], 2)
+        yield from check_refused(box, f"{run} --save here --optimizer sm3", ["no --save"], 2)
         small = "-m layers=4,hidden=64,heads=2,vocab=512,architecture=llama --seq 16"
         stretches = f"run {small} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2 --schedule interleaved"
         yield from check_refused(box, stretches, ["one stretch", "--schedule 1f1b"], 2)

@@ -142,7 +142,8 @@ struct mw_settings {
                                     has room for; MW_AUTO: all.  Of each pipeline stage */
     struct mw_layer_set recompute_set; /* the same, layer by layer; empty: not stated */
     int checkpoint_partition;          /* 1: with tensor slicing each rank keeps its part of a
-                                       checkpoint (ZeRO-R, Pa); 0: all of it, as all have it */
+                                       checkpoint (ZeRO-R, Pa); 0: all of it, as all have it;
+                                       MW_AUTO: 1, or 0 where the software keeps it whole */
     struct mw_kept_as kept_as;         /* activations that forward keeps for backward */
     int scores_again;                  /* 1: selective recomputation: attention's scores alone */
     bool eager;            /* kept activations must fit as eager frameworks keep them too: of

@@ -139,7 +139,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_MEMORY, "checkpoint-partition", MW_SETTING_CHOICE, FIELD(checkpoint_partition), 0,
      0, NULL, overlap_choices, "on|off",
      "with {tp}: each GPU keeps its part of an activation checkpoint, which is gathered for its "
-     "recompute (ZeRO-R; default on), or all of it, as Megatron-LM did before"},
+     "recompute (ZeRO-R), or all of it, as Megatron-LM did before (default: on if the software "
+     "can)"},
     {MW_SETTINGS_MEMORY, "kept-bits", MW_SETTING_CHOICE, FIELD(kept_as.dtype), 0, 0, NULL,
      checkpoint_choices, "16|8",
      "store activations that forward keeps for backward, of layers that are not recomputed, in 8 "
