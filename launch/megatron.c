@@ -121,6 +121,8 @@ static const struct mw_launch_rule rules[] = {
     {"shard-group", MW_LAUNCH_CARRIED, NULL, NULL},
     {"schedule", MW_LAUNCH_REFUSED, all_forward_first,
      "its stages do one forward and one backward in turn"},
+    {"schedule", MW_LAUNCH_REFUSED, mw_launch_fills_bubbles,
+     "its backward computes gradients of inputs and weights together"},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
     {"virtual-stages", MW_LAUNCH_CARRIED, NULL, NULL},
     {"overlap", MW_LAUNCH_CARRIED, NULL, NULL},

@@ -67,6 +67,8 @@ static const struct mw_launch_rule rules[] = {
     {"sequence-parallel", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"shard-group", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"schedule", MW_LAUNCH_REFUSED, mw_launch_fills_bubbles,
+     "its zero-bubble schedules have several stretches of layers in a stage"},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
     {"virtual-stages", MW_LAUNCH_CARRIED, NULL, NULL},
     {"dtype", MW_LAUNCH_REFUSED, is_fp16, "it trains in bf16 or fp32"},

@@ -111,7 +111,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO
                                  ? mw_default_step_tokens(model, s)
                                  : 0;
-    bool keeps = mw_kept_encodings(&s->kept_as) && !recomputes_some(s);
+    bool keeps = mw_settings_weights_later(s) ||
+                 (mw_kept_encodings(&s->kept_as) && !recomputes_some(s));
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = keeps && s->checkpoint_dtype == MW_DTYPE_NONE ? 0 : 1;
     if (s->checkpoint_interval == MW_INTERVAL_SQRT)
@@ -512,22 +513,48 @@ check_recompute(const struct mw_model *model, const struct mw_settings *s, GErro
     return true;
 }
 
+/* Gradients of weights that come later need all that a micro-batch's passes have made. */
+static bool
+check_weights_later(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    const char *name = mw_schedule_row(s->schedule)->name;
+
+    if (s->checkpoint_interval)
+        return mw_refuse(error,
+                         "{schedule=%s}: keeps all activations for the gradients of weights; give "
+                         "{activation-checkpoint-interval=0}",
+                         name);
+    if (mw_kept_encodings(&s->kept_as))
+        return mw_refuse(error, "{schedule=%s}: keeps activations as they are; leave out {%s}",
+                         name, kept_setting(s));
+    if (s->trained.frozen)
+        return mw_refuse(error, "{schedule=%s}: trains all parameters; leave out {train}", name);
+    if (model->experts)
+        return mw_refuse(error,
+                         "{schedule=%s}: model %s is a mixture of experts, whose gradients are not "
+                         "split; give {schedule=1f1b}",
+                         name, model->name);
+    return true;
+}
+
 /* Of a pipeline. */
 static bool
 check_schedule(const struct mw_model *model, const struct mw_settings *s, GError **error)
 {
-    bool interleaved = s->schedule == MW_SCHEDULE_INTERLEAVED;
+    bool interleaved = mw_schedule_row(s->schedule)->interleaved;
 
     if (s->schedule != MW_SCHEDULE_1F1B && s->pp == 1)
         return mw_refuse(error,
                          "{schedule=%s}: is of a pipeline's stages; give {pp} of 2 or more, or "
                          "leave it out",
-                         interleaved ? "interleaved" : "gpipe");
+                         mw_schedule_row(s->schedule)->name);
     if (s->virtual_stages != MW_AUTO && !interleaved)
         return mw_refuse(error,
                          "{virtual-stages=%" G_GINT64_FORMAT "}: is of {schedule=interleaved}; "
                          "give both, or leave it out",
                          s->virtual_stages);
+    if (mw_settings_weights_later(s) && !check_weights_later(model, s, error))
+        return false;
     if (!interleaved)
         return true;
     if (model->by_turns)

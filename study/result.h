@@ -165,6 +165,7 @@ struct mw_result {
     int64_t dpu_start;       /* -1: no delayed parameter update */
     bool update_on_gpu;      /* of state that rests elsewhere */
     const char *schedule;    /* of a pipeline's micro-batches; NULL: one forward, one backward */
+    const char *schedule_way; /* the same in words; NULL: that is said otherwise */
     int64_t shard_group;     /* data-parallel GPUs that states are partitioned over; 0: all */
     int64_t virtual_stages;  /* stretches of layers that a stage has */
     bool layer_order;        /* micro-batches pass a layer one after the other */

@@ -165,6 +165,8 @@ build_program(struct builder *b)
     b->reduced_slot = MW_NONE;
     memset(b->met, 0, sizeof b->met);
     b->activation_sets = (uint32_t)mw_sizing_activation_sets(b->sizing);
+    b->operands_of = g_new0(
+        uint32_t, b->slots[MW_BUFFER_INPUTS].count + b->slots[MW_BUFFER_RESULTS].count + 1);
     b->activation_turns = g_new0(int, b->activation_sets);
     b->rooms_hold = false;
     mw_schedule_visits(b);
@@ -194,6 +196,7 @@ build_program(struct builder *b)
     g_clear_pointer(&b->checkpoint_tile, g_free);
     g_clear_pointer(&b->work_cache, g_free);
     g_clear_pointer(&b->activation_turns, g_free);
+    g_clear_pointer(&b->operands_of, g_free);
     g_clear_pointer(&b->final_visit, g_free);
     g_clear_pointer(&b->passing_sum, g_free);
     g_clear_pointer(&b->place_of, g_free);
@@ -272,6 +275,7 @@ shape_of(const struct mw_sizing *sizing)
         .commits = s->commit == 1,
         .sequence_parallel = s->sequence_parallel == 1,
         .tensor_overlap = mw_sizing_tensor_overlap(sizing),
+        .weights_later = mw_settings_weights_later(s),
         .updates_beside = mw_settings_update_beside(s),
         .whole_checkpoints = mw_settings_keeps_whole(s),
         .layer_order = mw_settings_layer_order(s),

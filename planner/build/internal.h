@@ -64,6 +64,7 @@ struct visit {
     uint8_t unit; /* within its block */
     bool first_of_group;
     bool keeps_layer;    /* begins backward of a layer that is kept whole, or ends its forward */
+    bool of_weights; /* computes the gradients of weights that the way back has left */
     bool enters, leaves; /* begins or ends a stage's pass, and so receives or sends */
     uint16_t micro_batch;
     uint16_t tile;
@@ -137,6 +138,8 @@ struct builder {
     uint32_t *chunk_other;              /* [chunk_count] the other extent, or MW_NONE */
     uint32_t logits_slot;
     uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
+    uint32_t *operands_of; /* [slots of inputs, then of results] the micro-batch, plus 1, whose
+                            * operands of weights' gradients they have */
     uint32_t reduced_all;                 /* the op that reduces all gradients; MW_NONE */
     uint32_t tied_gradient;               /* first slot; one per part of the embedding */
     uint32_t commit_record, commit_saves; /* the slots that this step writes, or MW_NONE */

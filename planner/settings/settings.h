@@ -93,7 +93,21 @@ enum mw_schedule {
     MW_SCHEDULE_1F1B,        /* one forward, one backward */
     MW_SCHEDULE_GPIPE,       /* all forward before any goes back */
     MW_SCHEDULE_INTERLEAVED, /* one forward, one backward, of several stretches of layers */
+    MW_SCHEDULE_ZB_H1,       /* one forward, one backward; the gradients of weights come later */
+    MW_SCHEDULE_COUNT
 };
+
+/* One row per schedule. */
+struct mw_schedule_row {
+    const char *name;
+    const char *way; /* as a table says it; NULL: it is the default, or its stretches are said */
+    bool all_forward;   /* before any micro-batch goes back */
+    bool interleaved;   /* a stage has several stretches of layers */
+    bool weights_later; /* gradients of layers' weights are passes of their own, which fill bubbles
+                         * (zero-bubble): the gradients of inputs, which other stages wait for,
+                         * come first */
+};
+const struct mw_schedule_row *mw_schedule_row(int schedule);
 
 struct mw_settings {
     enum mw_strategy strategy;
@@ -199,11 +213,17 @@ void mw_settings_adapt(const struct mw_settings *settings, struct mw_decoder *de
  * same ones.  Sequences per step = micro_batch * these * grad_accum. */
 double mw_settings_batch_gpus(const struct mw_settings *settings);
 
+static inline bool
+mw_settings_weights_later(const struct mw_settings *settings)
+{
+    return settings->pp > 1 && mw_schedule_row(settings->schedule)->weights_later;
+}
+
 /* Stretches of layers that a pipeline's stage has. */
 static inline int64_t
 mw_settings_stretches(const struct mw_settings *settings)
 {
-    if (settings->schedule != MW_SCHEDULE_INTERLEAVED)
+    if (!mw_schedule_row(settings->schedule)->interleaved)
         return 1;
     return settings->virtual_stages == MW_AUTO ? 2 : settings->virtual_stages;
 }

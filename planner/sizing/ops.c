@@ -131,6 +131,19 @@ recompute_ops(const struct mw_sizing *s, const struct passage *p)
     return p->unit->tiles + p->unit->count - 1 + slicing_ops(s, p, false) + exchange_ops(p);
 }
 
+/* Ops of the gradients of weights that come later. */
+static int64_t
+weights_ops(const struct mw_sizing *s, const struct passage *p)
+{
+    int tiled = mw_sizing_largest_operator(p->class, p->unit->first, p->unit->count);
+    int64_t ops = 0;
+
+    for (int i = p->unit->first; i < p->unit->first + p->unit->count; i++)
+        if (mw_sizing_weights_later(s, &p->class->operators[i]))
+            ops += i == tiled ? p->unit->tiles : 1;
+    return ops;
+}
+
 static int64_t
 layer_unit_ops(const struct mw_sizing *s, struct passage *p)
 {
@@ -139,7 +152,7 @@ layer_unit_ops(const struct mw_sizing *s, struct passage *p)
 
     p->loads = recomputes ? s->settings.param_loads : 2;
     return 2 * (pass + exchange_ops(p)) + slicing_ops(s, p, false) + slicing_ops(s, p, true) +
-           (recomputes ? recompute_ops(s, p) : 0);
+           (recomputes ? recompute_ops(s, p) : 0) + weights_ops(s, p);
 }
 
 static int64_t

@@ -15,7 +15,7 @@ warm_up(const struct mw_sizing *sizing)
     int64_t behind = sizing->pp - sizing->stage - 1;
 
     if (mw_settings_layer_order(&sizing->settings) ||
-        sizing->settings.schedule == MW_SCHEDULE_GPIPE)
+        mw_schedule_row(sizing->settings.schedule)->all_forward)
         return all - 1;
     if (sizing->stretches > 1)
         return MIN(2 * behind + (sizing->stretches - 1) * sizing->pp, all * sizing->stretches);
@@ -28,6 +28,14 @@ mw_sizing_passes_in_flight(const struct mw_sizing *sizing)
     int64_t micro_batches = MAX(1, sizing->settings.grad_accum);
 
     return MIN(warm_up(sizing) + 1, micro_batches * sizing->stretches);
+}
+
+/* Zero-bubble, ZB-H1: as late as the stage's place in the pipeline, so that all stages have as many
+ * micro-batches in flight as there are stages (Qi et al. 2023, arXiv 2401.10241, Sec. 2.1). */
+int64_t
+mw_sizing_weights_behind(const struct mw_sizing *sizing)
+{
+    return MIN(sizing->stage, MAX(1, sizing->settings.grad_accum) - 1);
 }
 
 /* As many micro-batches as there are stages pass the first stretch one after the other, then the
@@ -67,6 +75,20 @@ add_pass(const struct mw_sizing *sizing, GArray *passes, struct places *places, 
     g_array_append_val(passes, pass);
 }
 
+/* The gradients of weights that are due behind the way back of a micro-batch: behind the last one
+ * all that are left. */
+static void
+add_weights(const struct mw_sizing *sizing, GArray *passes, int64_t number)
+{
+    int64_t behind = mw_sizing_weights_behind(sizing), all = MAX(1, sizing->settings.grad_accum);
+    int64_t end = number + 1 == all ? all : number - behind + 1;
+
+    for (int64_t n = MAX(0, number - behind); n < end; n++) {
+        struct mw_pass pass = {.micro_batch = (uint16_t)n, .back = true, .of_weights = true};
+        g_array_append_val(passes, pass);
+    }
+}
+
 struct mw_pass *
 mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count)
 {
@@ -85,6 +107,8 @@ mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count)
         if (number + ahead < all)
             add_pass(sizing, passes, &places, number + ahead, false);
         add_pass(sizing, passes, &places, number, true);
+        if (mw_settings_weights_later(&sizing->settings))
+            add_weights(sizing, passes, number);
     }
     *count = passes->len;
     return (struct mw_pass *)(gpointer)g_array_free(passes, FALSE);
