@@ -47,6 +47,12 @@ SCHEDULES = {
     "gpipe, recomputed": "-s ddp --activation-checkpoint-interval 1",
     "gpipe, zero3": "-s zero3",
 }
+ZB_H1 = "--schedule zb-h1"
+ZERO_BUBBLE = {
+    "zb-h1": "-s ddp",
+    "zb-h1, zero3": "-s zero3 --tiles 2",
+    "zb-h1, gradients on the host": "-s zero-offload",
+}
 
 
 def check_places(box, places, schedule=""):
@@ -237,6 +243,8 @@ def tests(box):
         yield f"losses/{name}", check_places(box, places)
     for name, places in SCHEDULES.items() if has_ranks() else ():
         yield f"losses/{name}", check_places(box, places, GPIPE)
+    for name, places in ZERO_BUBBLE.items() if has_ranks() else ():
+        yield f"losses/{name}", check_places(box, places, ZB_H1)
 
 
 def main():

@@ -167,9 +167,6 @@ can_run_programs(const struct cli_training *run, GError **error)
         if (run->answer->result->stages[s].stretches > 1)
             return mw_refuse(error, "pipeline: run gives a stage one stretch of layers; give "
                                     "{schedule=1f1b} or {schedule=gpipe}");
-    if (run->answer->plan->shape.weights_later)
-        return mw_refuse(error, "pipeline: run computes the gradients of inputs and weights "
-                                "together; give {schedule=1f1b} or {schedule=gpipe}");
     return starts_from_seed(run, "pipeline", "stages", error);
 }
 
