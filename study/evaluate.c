@@ -633,6 +633,7 @@ overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
         hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s +
         (hw->checkpoints_block ? t[MW_TERM_CHECKPOINT_PCIE] : 0) -
         fmin((1 - hw->gpu_collective_sm_share) * form->slicing_beside_s, form->products_beside_s);
+    compute_s *= 1 + mw_sizing_bubble(sizing);
     double pcie_s =
         fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) + t[MW_TERM_CHECKPOINT_PCIE] / 2;
     double sums_s = sums_on_gpu ? 0 : t[MW_TERM_GRADIENT_SUM];

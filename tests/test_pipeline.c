@@ -366,6 +366,11 @@ check_bubble(enum mw_schedule schedule, int64_t stages, int64_t stretches, int64
         end_of_passes_ns(plan, &result.timeline) - (result.first_step_ns - result.step_ns);
     g_assert_cmpint(took_ns, >=, wanted_ns);
     g_assert_cmpint(took_ns, <=, wanted_ns + rounded_ns);
+    /* Attention has the rate of other products in the closed form. */
+    double each_ns = (double)(times.forward + times.back + times.weights);
+    double bubble = (double)wanted_ns / ((double)micro_batches * each_ns) - 1;
+    double allowed = schedule == MW_SCHEDULE_ZB_H1 ? 0.15 * bubble : 1e-6;
+    g_assert_cmpfloat_with_epsilon(mw_sizing_bubble(found->pdata[0]), bubble, allowed);
     mw_costs_clear(&costs);
     mw_engine_result_clear(&result);
     mw_plan_free(plan);

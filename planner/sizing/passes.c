@@ -38,6 +38,46 @@ mw_sizing_weights_behind(const struct mw_sizing *sizing)
     return MIN(sizing->stage, MAX(1, sizing->settings.grad_accum) - 1);
 }
 
+/* Of a pass through a layer, by its FLOPs and bytes. */
+static double
+seconds(const struct mw_sizing *sizing, double flops, double bytes)
+{
+    return flops / sizing->hardware->gpu_achievable_flops +
+           bytes / sizing->hardware->gpu_memory_bytes_per_s;
+}
+
+/* With gradients of weights that come later, a stage waits for the passes of its neighbours less
+ * what it has to do meanwhile. */
+static double
+waiting_share(const struct mw_sizing *sizing)
+{
+    double all_s = 0, weights_s = 0;
+
+    if (!mw_settings_weights_later(&sizing->settings) || sizing->settings.grad_accum < sizing->pp)
+        return 1;
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        for (int i = 0; i < class->operator_count; i++) {
+            const struct mw_operator_info *info = &class->operators[i];
+            double blocks = (double)class->blocks;
+            all_s += blocks * seconds(sizing, (double)(info->forward_flops + info->backward_flops),
+                                      (double)(info->forward_bytes + info->backward_bytes));
+            if (mw_sizing_weights_later(sizing, info))
+                weights_s += blocks * seconds(sizing, (double)info->forward_flops,
+                                              (double)info->weight_bytes);
+        }
+    }
+    return all_s > 0 ? (all_s - 2 * weights_s) / all_s : 1;
+}
+
+double
+mw_sizing_bubble(const struct mw_sizing *sizing)
+{
+    double passes = (double)(MAX(1, sizing->settings.grad_accum) * sizing->stretches);
+
+    return (double)(sizing->pp - 1) / passes * waiting_share(sizing);
+}
+
 /* As many micro-batches as there are stages pass the first stretch one after the other, then the
  * second; then come the next ones.  Back they go the other way. */
 static struct mw_pass
