@@ -853,17 +853,21 @@ uses_purpose(const struct mw_step_check *check, uint32_t index, enum mw_purpose 
     return false;
 }
 
-/* Where gradients of weights come later, a layer's ops leave or find there what these take. */
+/* Where gradients of weights come later, ops leave or find there what these take: inputs from the
+ * first layer's on, and gradients of results from those of the last layer's output on. */
 static bool
 check_operands(struct mw_step_check *check, uint32_t index)
 {
     const struct mw_op *op = &check->plan->ops[index];
+    bool back = op->phase == MW_PHASE_BACKWARD;
+    bool head = mw_operator_row(mw_step_work(check, index)->operator_)->place == MW_PLACE_HEAD;
 
-    if (!check->plan->shape.weights_later || op->layer < 0)
+    if (!check->plan->shape.weights_later)
         return true;
-    if (!uses_purpose(check, index, MW_PURPOSE_PRODUCT_INPUTS))
+    if ((op->layer >= 0 || (head && !back)) &&
+        !uses_purpose(check, index, MW_PURPOSE_PRODUCT_INPUTS))
         return refuse(check, index, "has no slot of inputs for the gradients of weights");
-    return op->phase != MW_PHASE_BACKWARD ||
+    return !back || head ||
            uses_purpose(check, index, MW_PURPOSE_RESULT_GRADIENTS) ||
            refuse(check, index, "has no slot of results' gradients for those of weights");
 }

@@ -591,8 +591,8 @@ interleave(struct random_request *request)
 }
 
 /* Gradients of weights that come later need all activations, of all layers. */
-static void
-fill_bubbles(struct random_request *request)
+void
+random_request_fill_bubbles(struct random_request *request)
 {
     struct mw_settings *s = &request->settings;
 
@@ -626,7 +626,7 @@ random_request_stages(struct random_request *request)
     if (s->pp > 1 && request->seed % 3 && !request->model.by_turns)
         interleave(request);
     else if (s->pp > 1 && request->seed % 6 < 3 && !request->model.experts)
-        fill_bubbles(request);
+        random_request_fill_bubbles(request);
     s->dpu_start = MW_AUTO;
     s->update_beside = false;
     s->overlap = true;
