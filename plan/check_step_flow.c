@@ -867,8 +867,7 @@ check_operands(struct mw_step_check *check, uint32_t index)
     if ((op->layer >= 0 || (head && !back)) &&
         !uses_purpose(check, index, MW_PURPOSE_PRODUCT_INPUTS))
         return refuse(check, index, "has no slot of inputs for the gradients of weights");
-    return !back || head ||
-           uses_purpose(check, index, MW_PURPOSE_RESULT_GRADIENTS) ||
+    return !back || head || uses_purpose(check, index, MW_PURPOSE_RESULT_GRADIENTS) ||
            refuse(check, index, "has no slot of results' gradients for those of weights");
 }
 

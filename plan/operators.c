@@ -36,7 +36,8 @@
 
 /* A norm reads x and writes y; its backward reads x and dy and writes dx. */
 #define NORM_PASS(width_, when_)                                                                   \
-    PASS(width_, .forward = 2, .backward = 3, .kept = 1, .norms = true, .launches = 1, .when = when_)
+    PASS(width_, .forward = 2, .backward = 3, .kept = 1, .norms = true, .launches = 1,             \
+         .when = when_)
 
 /* The end of a branch: bias (each slice has all of it), dropout with a mask of one byte per
  * element, residual addition. */

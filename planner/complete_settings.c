@@ -111,8 +111,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO
                                  ? mw_default_step_tokens(model, s)
                                  : 0;
-    bool keeps = mw_settings_weights_later(s) ||
-                 (mw_kept_encodings(&s->kept_as) && !recomputes_some(s));
+    bool keeps =
+        mw_settings_weights_later(s) || (mw_kept_encodings(&s->kept_as) && !recomputes_some(s));
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = keeps && s->checkpoint_dtype == MW_DTYPE_NONE ? 0 : 1;
     if (s->checkpoint_interval == MW_INTERVAL_SQRT)

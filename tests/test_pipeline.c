@@ -276,9 +276,9 @@ pass_times(const struct mw_plan *plan, const struct mw_costs *costs, uint32_t pr
         const struct mw_work *work = &plan->works[op->work];
         bool computes = work->kind == MW_OP_COMPUTE && op->phase <= MW_PHASE_BACKWARD;
         bool weights = work->object == MW_OBJECT_GRADIENTS;
-        int64_t *of = weights                            ? &sum.weights
+        int64_t *of = weights                          ? &sum.weights
                       : op->phase == MW_PHASE_BACKWARD ? &sum.back
-                                                         : &sum.forward;
+                                                       : &sum.forward;
         if (computes && op->micro_batch == 0 && plan->lanes[op->lane].program == program)
             *of += costs->work_ns[op->work];
     }

@@ -166,7 +166,7 @@ can_run_programs(const struct cli_training *run, GError **error)
     for (size_t s = 0; s < run->answer->result->stage_count; s++)
         if (run->answer->result->stages[s].stretches > 1)
             return mw_refuse(error, "pipeline: run gives a stage one stretch of layers; give "
-                                    "{schedule=1f1b} or {schedule=gpipe}");
+                                    "{schedule=1f1b}, gpipe or zb-h1");
     return starts_from_seed(run, "pipeline", "stages", error);
 }
 

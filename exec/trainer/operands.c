@@ -234,8 +234,8 @@ kept_bytes(const struct look *look)
                                                         : checkpoint_bytes(look);
 }
 
-/* Where the gradients of weights come later: whether the op has its micro-batch's slots of what they
- * take, and no other. */
+/* Where the gradients of weights come later: whether the op has its micro-batch's slots of what
+ * they take, and no other. */
 static bool
 has_operands(const struct look *look)
 {

@@ -165,8 +165,8 @@ build_program(struct builder *b)
     b->reduced_slot = MW_NONE;
     memset(b->met, 0, sizeof b->met);
     b->activation_sets = (uint32_t)mw_sizing_activation_sets(b->sizing);
-    b->operands_of = g_new0(
-        uint32_t, b->slots[MW_BUFFER_INPUTS].count + b->slots[MW_BUFFER_RESULTS].count + 1);
+    b->operands_of =
+        g_new0(uint32_t, b->slots[MW_BUFFER_INPUTS].count + b->slots[MW_BUFFER_RESULTS].count + 1);
     b->activation_turns = g_new0(int, b->activation_sets);
     b->rooms_hold = false;
     mw_schedule_visits(b);

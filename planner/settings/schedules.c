@@ -3,16 +3,29 @@
 
 #include "planner/settings/settings.h"
 
-/* PipeDream-flush (Narayanan et al. 2021, arXiv 2104.04473, Sec. 2.2.1), GPipe (arXiv 1811.06965),
- * interleaved stages (arXiv 2104.04473, Sec. 2.2.2), zero-bubble (Qi et al. 2023, arXiv 2401.10241,
- * Sec. 2.1). */
 static const struct mw_schedule_row rows[MW_SCHEDULE_COUNT] = {
-    [MW_SCHEDULE_1F1B] = {.name = "1f1b"},
+    [MW_SCHEDULE_1F1B] = {.name = "1f1b",
+                          .runs = true,
+                          .order = "one forward, one backward in turn; stage s keeps p - s",
+                          .bubble = "(p - 1)/m",
+                          .source = "PipeDream-flush, arXiv 2104.04473, Sec. 2.2.1"},
     [MW_SCHEDULE_GPIPE] = {.name = "gpipe",
+                           .runs = true,
+                           .order = "all forward, then all backward; each stage keeps m",
+                           .bubble = "(p - 1)/m",
+                           .source = "GPipe, arXiv 1811.06965, Sec. 2.3",
                            .way = "all micro-batches forward before any goes back",
                            .all_forward = true},
-    [MW_SCHEDULE_INTERLEAVED] = {.name = "interleaved", .interleaved = true},
+    [MW_SCHEDULE_INTERLEAVED] = {.name = "interleaved",
+                                 .order = "1f1b over v stretches of layers in each stage",
+                                 .bubble = "(p - 1)/(v m)",
+                                 .source = "arXiv 2104.04473, Sec. 2.2.2",
+                                 .interleaved = true},
     [MW_SCHEDULE_ZB_H1] = {.name = "zb-h1",
+                           .runs = true,
+                           .order = "1f1b, with gradients of weights s micro-batches later",
+                           .bubble = "(p - 1) (T_F + T_B - T_W)/(m (T_F + T_B + T_W))",
+                           .source = "zero-bubble, arXiv 2401.10241, Sec. 2.1",
                            .way = "gradients of weights fill bubbles",
                            .weights_later = true},
 };

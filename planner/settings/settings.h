@@ -100,7 +100,9 @@ enum mw_schedule {
 /* One row per schedule. */
 struct mw_schedule_row {
     const char *name;
-    const char *way; /* as a table says it; NULL: it is the default, or its stretches are said */
+    bool runs;                           /* `run` does it */
+    const char *order, *bubble, *source; /* for people: of `p` equal stages, `m` micro-batches */
+    const char *way;    /* as a table says it; NULL: it is the default, or its stretches are said */
     bool all_forward;   /* before any micro-batch goes back */
     bool interleaved;   /* a stage has several stretches of layers */
     bool weights_later; /* gradients of layers' weights are passes of their own, which fill bubbles

@@ -496,8 +496,8 @@ struct mw_pass {
 /* All passes of the stage in their order, *count of them; g_free it. */
 struct mw_pass *mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count);
 int64_t mw_sizing_passes_in_flight(const struct mw_sizing *sizing);
-/* The time for which a stage of equal ones waits for others, as a part of that for which it computes
- * (docs/MODEL.md, 8.4a and 8.4d); 0 without a pipeline. */
+/* The time for which a stage of equal ones waits for others, as a part of the time for which it
+ * computes (docs/MODEL.md, 8.4a and 8.4d); 0 without a pipeline. */
 double mw_sizing_bubble(const struct mw_sizing *sizing);
 /* Where the gradients of weights are passes of their own: by how many micro-batches these follow
  * the way back. */
