@@ -123,6 +123,7 @@ static const struct mw_launch_rule rules[] = {
      "its stages do one forward and one backward in turn"},
     {"schedule", MW_LAUNCH_REFUSED, mw_launch_fills_bubbles,
      "its backward computes gradients of inputs and weights together"},
+    {"schedule", MW_LAUNCH_REFUSED, mw_launch_overlaps_steps, "it ends each step with a flush"},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
     {"virtual-stages", MW_LAUNCH_CARRIED, NULL, NULL},
     {"overlap", MW_LAUNCH_CARRIED, NULL, NULL},

@@ -69,6 +69,7 @@ static const struct mw_launch_rule rules[] = {
     {"shard-group", MW_LAUNCH_CARRIED, NULL, NULL},
     {"schedule", MW_LAUNCH_REFUSED, mw_launch_fills_bubbles,
      "its zero-bubble schedules have several stretches of layers in a stage"},
+    {"schedule", MW_LAUNCH_REFUSED, mw_launch_overlaps_steps, "it ends each step with a flush"},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
     {"virtual-stages", MW_LAUNCH_CARRIED, NULL, NULL},
     {"dtype", MW_LAUNCH_REFUSED, is_fp16, "it trains in bf16 or fp32"},

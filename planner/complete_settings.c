@@ -111,8 +111,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO
                                  ? mw_default_step_tokens(model, s)
                                  : 0;
-    bool keeps =
-        mw_settings_weights_later(s) || (mw_kept_encodings(&s->kept_as) && !recomputes_some(s));
+    bool keeps = mw_settings_no_flush(s) || mw_settings_weights_later(s) ||
+                 (mw_kept_encodings(&s->kept_as) && !recomputes_some(s));
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = keeps && s->checkpoint_dtype == MW_DTYPE_NONE ? 0 : 1;
     if (s->checkpoint_interval == MW_INTERVAL_SQRT)
@@ -537,6 +537,35 @@ check_weights_later(const struct mw_model *model, const struct mw_settings *s, G
     return true;
 }
 
+/* A stage has the passes of two steps in hand, and updates by itself. */
+static bool
+check_no_flush(const struct mw_settings *s, GError **error)
+{
+    const struct mw_strategy_traits *strategy = mw_strategy_traits(s->strategy);
+    const char *name = mw_schedule_row(s->schedule)->name;
+    bool moves = false;
+
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        moves |= mw_placement_has(&s->placement[state], MW_TIER_CPU) ||
+                 mw_placement_has(&s->placement[state], MW_TIER_NVME);
+    if (moves || strategy->state[MW_STATE_GRADIENTS].partitioned)
+        return mw_refuse(error,
+                         "{schedule=%s}: is for states that stay whole on the GPU; give "
+                         "{strategy=ddp} or {strategy=zero1}, without offloading",
+                         name);
+    if (s->checkpoint_interval || mw_kept_encodings(&s->kept_as))
+        return mw_refuse(error,
+                         "{schedule=%s}: keeps all activations as they are; give "
+                         "{activation-checkpoint-interval=0}",
+                         name);
+    if (s->commit == 1 || s->save_every > 0)
+        return mw_refuse(error,
+                         "{schedule=%s}: no step ends alone, so none is durable; leave out "
+                         "{commit} and {save-every}",
+                         name);
+    return true;
+}
+
 /* Of a pipeline. */
 static bool
 check_schedule(const struct mw_model *model, const struct mw_settings *s, GError **error)
@@ -554,6 +583,8 @@ check_schedule(const struct mw_model *model, const struct mw_settings *s, GError
                          "give both, or leave it out",
                          s->virtual_stages);
     if (mw_settings_weights_later(s) && !check_weights_later(model, s, error))
+        return false;
+    if (mw_settings_no_flush(s) && !check_no_flush(s, error))
         return false;
     if (!interleaved)
         return true;

@@ -289,13 +289,15 @@ pass_times(const struct mw_plan *plan, const struct mw_costs *costs, uint32_t pr
  * 1 through one (GPipe, PipeDream-flush; Narayanan et al. 2021, Sec. 2.2), with v stretches each as
  * long as m + (p - 1) / v; zero-bubble with m of p and more, m and a bubble of (p - 1) (T_F + T_B -
  * T_W), of forward and the gradients of inputs and of weights (Qi et al. 2023, arXiv 2401.10241,
- * Table 2). */
+ * Table 2); without a flush as long as m (Narayanan et al. 2021, arXiv 2006.09503, Sec. 3.1). */
 static int64_t
 passes_ns(enum mw_schedule schedule, struct pass_times t, int64_t stages, int64_t stretches,
           int64_t micro_batches)
 {
     int64_t each = t.forward + t.back + t.weights;
 
+    if (schedule == MW_SCHEDULE_2BW)
+        return micro_batches * each;
     if (schedule == MW_SCHEDULE_ZB_H1)
         return micro_batches * each + (stages - 1) * (t.forward + t.back - t.weights);
     return (micro_batches * stretches + stages - 1) * each / stretches;
@@ -313,6 +315,45 @@ end_of_passes_ns(const struct mw_plan *plan, const struct mw_timeline *timeline)
             end_ns = MAX(end_ns, timeline->rows[i].end_ns);
     }
     return end_ns;
+}
+
+/* Two versions of parameters; passes of the next step take the other one, as many as the stage is
+ * ahead.  Activations of as many micro-batches as there are stages behind, and more only so that
+ * places come round in a step. */
+static void
+check_versions(const struct mw_sizing *stage, const struct mw_plan *plan)
+{
+    int64_t all = stage->settings.grad_accum;
+
+    for (; stage; stage = stage->next_stage) {
+        int64_t ahead = stage->pp - stage->stage - 1, passes = 0;
+        uint32_t other = MW_NONE;
+        g_assert_cmpint(stage->buffers[MW_BUFFER_VERSIONS].count, ==, 1);
+        g_assert_cmpint(stage->ledger[MW_TIER_GPU][MW_PURPOSE_PARAMETERS], >=,
+                        2 * 2 * stage->params);
+        g_assert_cmpint(stage->micro_batches_in_flight, >=, ahead + 1);
+        g_assert_true(all % (ahead + 1) || stage->micro_batches_in_flight == ahead + 1);
+        for (uint32_t i = 0; i < plan->op_count; i++) {
+            const struct mw_op *op = &plan->ops[i];
+            if (plan->lanes[op->lane].program != stage->stage || op->phase > MW_PHASE_BACKWARD ||
+                plan->works[op->work].operator_ != MW_OPERATOR_QKV ||
+                plan->works[op->work].kind != MW_OP_COMPUTE)
+                continue;
+            for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
+                uint32_t slot = plan->uses[u].slot, home = MW_NONE;
+                for (uint32_t t = 0; t < plan->tensor_count; t++)
+                    home = plan->tensors[t].param_slot == slot ? slot : home;
+                if (plan->uses[u].role != MW_ROLE_PARAMETER || home != MW_NONE)
+                    continue;
+                g_assert_cmpint(op->phase, ==, MW_PHASE_FORWARD);
+                g_assert_cmpint(op->micro_batch, <, ahead);
+                g_assert_true(other == MW_NONE || other == slot);
+                other = slot;
+                passes++;
+            }
+        }
+        g_assert_cmpint(passes, ==, ahead * stage->layers);
+    }
 }
 
 static void
@@ -362,8 +403,11 @@ check_bubble(enum mw_schedule schedule, int64_t stages, int64_t stretches, int64
     g_assert_cmpint(times.weights > 0, ==, schedule == MW_SCHEDULE_ZB_H1);
     int64_t wanted_ns = passes_ns(schedule, times, stages, stretches, micro_batches);
     int64_t rounded_ns = plan->op_count; /* what takes no time takes a nanosecond at most */
-    int64_t took_ns =
-        end_of_passes_ns(plan, &result.timeline) - (result.first_step_ns - result.step_ns);
+    int64_t took_ns = schedule == MW_SCHEDULE_2BW ? result.step_ns
+                                                  : end_of_passes_ns(plan, &result.timeline) -
+                                                        (result.first_step_ns - result.step_ns);
+    if (schedule == MW_SCHEDULE_2BW)
+        check_versions(found->pdata[0], plan);
     g_assert_cmpint(took_ns, >=, wanted_ns);
     g_assert_cmpint(took_ns, <=, wanted_ns + rounded_ns);
     /* Attention has the rate of other products in the closed form. */
@@ -383,8 +427,10 @@ test_bubble(void)
         for (int64_t micro_batches = 1; micro_batches <= 9; micro_batches++) {
             check_bubble(MW_SCHEDULE_1F1B, stages, 1, micro_batches);
             check_bubble(MW_SCHEDULE_GPIPE, stages, 1, micro_batches);
-            if (micro_batches >= stages)
+            if (micro_batches >= stages) {
                 check_bubble(MW_SCHEDULE_ZB_H1, stages, 1, micro_batches);
+                check_bubble(MW_SCHEDULE_2BW, stages, 1, micro_batches);
+            }
             for (int64_t stretches = 2; stretches <= 6; stretches++)
                 if (12 % (stages * stretches) == 0 && micro_batches % stages == 0)
                     check_bubble(MW_SCHEDULE_INTERLEAVED, stages, stretches, micro_batches);

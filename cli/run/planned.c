@@ -167,6 +167,9 @@ can_run_programs(const struct cli_training *run, GError **error)
         if (run->answer->result->stages[s].stretches > 1)
             return mw_refuse(error, "pipeline: run gives a stage one stretch of layers; give "
                                     "{schedule=1f1b}, gpipe or zb-h1");
+    if (!run->answer->plan->barriered)
+        return mw_refuse(error, "pipeline: run ends each step before it begins the next one, and "
+                                "stages of this plan go on; give {schedule=1f1b}, gpipe or zb-h1");
     return starts_from_seed(run, "pipeline", "stages", error);
 }
 

@@ -98,6 +98,7 @@ forward_backward(struct builder *b)
         store_checkpoint(b, v);
         mw_optimizer_beside(b, v);
     }
+    mw_stage_carry(b);
     b->visit_ops[b->visit_count] = b->plan->op_count;
     mw_gradient_flush(b);
     mw_gradient_sum_copies(b);
@@ -165,6 +166,11 @@ build_program(struct builder *b)
     b->reduced_slot = MW_NONE;
     memset(b->met, 0, sizeof b->met);
     b->activation_sets = (uint32_t)mw_sizing_activation_sets(b->sizing);
+    b->carried = MW_NONE;
+    if (mw_settings_no_flush(settings) && b->slots[MW_BUFFER_STAGE_INPUT].count) {
+        struct ring *inputs = &b->slots[MW_BUFFER_STAGE_INPUT];
+        b->carried = inputs->first + --inputs->count;
+    }
     b->operands_of =
         g_new0(uint32_t, b->slots[MW_BUFFER_INPUTS].count + b->slots[MW_BUFFER_RESULTS].count + 1);
     b->activation_turns = g_new0(int, b->activation_sets);
@@ -288,7 +294,7 @@ shape_of(const struct mw_sizing *sizing)
         .score_bias = sizing->model->family && sizing->model->family->score_bias,
         .dropout = sizing->model->dropout,
         .only_simulated = sizing->reduced_at_end || sizing->gradients_swapped ||
-                          mw_sizing_scatters_stages(sizing),
+                          mw_sizing_scatters_stages(sizing) || mw_settings_no_flush(s),
     };
 
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&

@@ -74,8 +74,9 @@ activations_before(const struct builder *b, const struct visit *v)
     int turn = b->activation_turns[set] + (v->phase == MW_PHASE_BACKWARD ? 1 : -1);
     uint32_t before = activation_slot(b, set, turn);
 
-    return before != own_activations(b, v) && b->states[before].writer != MW_NONE ? before
-                                                                                  : MW_NONE;
+    bool holds = b->states[before].writer != MW_NONE || mw_settings_no_flush(&b->sizing->settings);
+
+    return before != own_activations(b, v) && holds ? before : MW_NONE;
 }
 
 static void
@@ -86,7 +87,7 @@ use_activations(struct builder *b, const struct visit *v)
 
     if (before != MW_NONE)
         mw_build_use(b, before, MW_USE_READ, MW_ROLE_INPUT);
-    bool holds = b->states[mine].writer != MW_NONE;
+    bool holds = b->states[mine].writer != MW_NONE || mw_settings_no_flush(&b->sizing->settings);
     mw_build_use(b, mine, backward && holds ? MW_USE_MODIFY : MW_USE_DEFINE, MW_ROLE_OUTPUT);
 }
 

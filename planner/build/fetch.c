@@ -234,7 +234,8 @@ mw_fetch_ahead(struct builder *b, uint32_t visit)
         memcpy(now->param_slot, b->visits[now->reuses].param_slot, sizeof now->param_slot);
     for (int turn = 0; now->reuses == MW_NONE && turn < mw_visit_tensors(b, now); turn++)
         if (mw_visit_fetches(b, now, turn, &part) && !travels(b, &part))
-            now->param_slot[turn] = home_of(b, &part);
+            now->param_slot[turn] =
+                now->next ? b->slots[MW_BUFFER_VERSIONS].first : home_of(b, &part);
 }
 
 void

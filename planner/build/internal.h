@@ -65,6 +65,7 @@ struct visit {
     bool first_of_group;
     bool keeps_layer;    /* begins backward of a layer that is kept whole, or ends its forward */
     bool of_weights; /* computes the gradients of weights that the way back has left */
+    bool next;       /* of the next step, and so of the next version of parameters */
     bool enters, leaves; /* begins or ends a stage's pass, and so receives or sends */
     uint16_t micro_batch;
     uint16_t tile;
@@ -138,6 +139,7 @@ struct builder {
     uint32_t *chunk_other;              /* [chunk_count] the other extent, or MW_NONE */
     uint32_t logits_slot;
     uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
+    uint32_t carried; /* slot of what comes for the next step's first pass; MW_NONE */
     uint32_t *operands_of; /* [slots of inputs, then of results] the micro-batch, plus 1, whose
                             * operands of weights' gradients they have */
     uint32_t reduced_all;                 /* the op that reduces all gradients; MW_NONE */
@@ -281,6 +283,8 @@ void mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb);
 /* --- planner/build/stage.c --- */
 /* Around each visit: receives what it needs from neighbouring stages, and sends what they need. */
 void mw_stage_receive(struct builder *b, uint32_t visit);
+/* Behind the last visit, where steps overlap: receives for the first pass of the next step. */
+void mw_stage_carry(struct builder *b);
 /* adds the uses to the visit's newest op */
 void mw_stage_use(struct builder *b, bool first, bool last);
 void mw_stage_send(struct builder *b, uint32_t visit);

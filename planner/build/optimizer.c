@@ -68,6 +68,9 @@ use_tensors(struct builder *b, const struct mw_chunk *chunk, enum mw_use_mode mo
         if (tensor->params && tensor->trained)
             mw_build_use(b, home + t, mode, role);
     }
+    /* The version that was new becomes that of the next step, and the new one takes its place. */
+    if (role == MW_ROLE_PARAMETER && mw_settings_no_flush(&b->sizing->settings))
+        mw_build_use(b, b->slots[MW_BUFFER_VERSIONS].first, mode, role);
 }
 
 static bool

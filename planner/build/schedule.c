@@ -404,7 +404,7 @@ add_backward(struct builder *b, uint16_t mb, int64_t first, int64_t end)
 }
 
 static void
-add_forward(struct builder *b, uint16_t mb, int64_t stretch)
+add_forward(struct builder *b, uint16_t mb, int64_t stretch, bool next)
 {
     const struct mw_sizing *s = b->sizing;
     uint32_t begin = b->visit_count;
@@ -420,6 +420,8 @@ add_forward(struct builder *b, uint16_t mb, int64_t stretch)
                           layer == mw_first_of_group(b, b->group_of[layer]));
             b->visits[b->visit_count - 1].keeps_layer = whole;
         }
+    for (uint32_t v = begin; v < b->visit_count; v++)
+        b->visits[v].next = next;
     b->visits[begin].enters = s->stage > 0 || stretch > 0;
     b->visits[b->visit_count - 1].leaves =
         s->next_stage != NULL || !last || mw_sizing_waits_for_logits(s);
@@ -652,5 +654,5 @@ mw_schedule_visits(struct builder *b)
         else if (passes[i].back)
             add_return(b, passes[i].micro_batch, passes[i].stretch);
         else
-            add_forward(b, passes[i].micro_batch, passes[i].stretch);
+            add_forward(b, passes[i].micro_batch, passes[i].stretch, passes[i].next);
 }

@@ -350,7 +350,9 @@ uint32_t
 mw_work_agree(struct builder *b, struct subject of, int64_t bytes, int64_t read_bytes)
 {
     struct draws draws = {0};
-    struct mw_work work = collective(b, MW_OP_AGREE, of, b->world_comm, bytes, &draws);
+    /* Where steps overlap, stages do not wait for each other: each has a norm of its own. */
+    uint32_t comm = mw_settings_no_flush(&b->sizing->settings) ? b->dp_comm : b->world_comm;
+    struct mw_work work = collective(b, MW_OP_AGREE, of, comm, bytes, &draws);
 
     draw(b, &draws, MW_CHANNEL_DRIVE, read_bytes);
     draw(b, &draws, MW_CHANNEL_DRAM, checked(read_bytes));

@@ -28,6 +28,13 @@ static const struct mw_schedule_row rows[MW_SCHEDULE_COUNT] = {
                            .source = "zero-bubble, arXiv 2401.10241, Sec. 2.1",
                            .way = "gradients of weights fill bubbles",
                            .weights_later = true},
+    [MW_SCHEDULE_2BW] = {.name = "2bw",
+                         .order = "1f1b without a flush, two versions of parameters, updates with "
+                                  "gradients one step old",
+                         .bubble = "none",
+                         .source = "PipeDream-2BW, arXiv 2006.09503, Sec. 3.1",
+                         .way = "two versions of parameters, gradients one step old, and no flush",
+                         .no_flush = true},
 };
 
 const struct mw_schedule_row *

@@ -94,6 +94,7 @@ enum mw_schedule {
     MW_SCHEDULE_GPIPE,       /* all forward before any goes back */
     MW_SCHEDULE_INTERLEAVED, /* one forward, one backward, of several stretches of layers */
     MW_SCHEDULE_ZB_H1,       /* one forward, one backward; the gradients of weights come later */
+    MW_SCHEDULE_2BW,         /* one forward, one backward, on through the ends of steps */
     MW_SCHEDULE_COUNT
 };
 
@@ -108,6 +109,8 @@ struct mw_schedule_row {
     bool weights_later; /* gradients of layers' weights are passes of their own, which fill bubbles
                          * (zero-bubble): the gradients of inputs, which other stages wait for,
                          * come first */
+    bool no_flush;      /* micro-batches of the next step go forward before the last ones of this
+                         * step have come back: with parameters of their own version */
 };
 const struct mw_schedule_row *mw_schedule_row(int schedule);
 
@@ -216,6 +219,12 @@ void mw_settings_adapt(const struct mw_settings *settings, struct mw_decoder *de
 double mw_settings_batch_gpus(const struct mw_settings *settings);
 
 static inline bool
+mw_settings_no_flush(const struct mw_settings *settings)
+{
+    return settings->pp > 1 && mw_schedule_row(settings->schedule)->no_flush;
+}
+
+static inline bool
 mw_settings_weights_later(const struct mw_settings *settings)
 {
     return settings->pp > 1 && mw_schedule_row(settings->schedule)->weights_later;
@@ -235,7 +244,7 @@ mw_settings_stretches(const struct mw_settings *settings)
 static inline int64_t
 mw_settings_batch_grain(const struct mw_settings *settings)
 {
-    return mw_settings_stretches(settings) > 1 ? settings->pp : 1;
+    return mw_settings_stretches(settings) > 1 || mw_settings_no_flush(settings) ? settings->pp : 1;
 }
 
 static inline bool

@@ -57,6 +57,9 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
     [MW_BUFFER_CAST] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
     [MW_BUFFER_ACTIVATIONS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_ACTIVATIONS},
     [MW_BUFFER_ROOMS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_ACTIVATIONS},
+    [MW_BUFFER_VERSIONS] = {.tier = MW_TIER_GPU,
+                            .purpose = MW_PURPOSE_PARAMETERS,
+                            .persistent = true},
     [MW_BUFFER_INPUTS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_PRODUCT_INPUTS},
     [MW_BUFFER_RESULTS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_RESULT_GRADIENTS},
     [MW_BUFFER_LOGITS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_LOGITS},
@@ -240,6 +243,17 @@ set_activations(struct mw_sizing *sizing)
     cut_rooms(sizing, bytes, widest);
 }
 
+/* Of all parameters of a stage, as operators read them. */
+static int64_t
+version_bytes(const struct mw_sizing *sizing)
+{
+    int64_t bytes = 0;
+
+    for (uint32_t t = 0; t < sizing->tensor_count; t++)
+        bytes += mw_sizing_home_bytes(sizing, MW_BUFFER_PARAMETERS, mw_sizing_tensor(sizing, t));
+    return bytes;
+}
+
 /* A stage gets all tokens' activations from the previous stage, and their gradients from the
  * next. */
 static void
@@ -249,12 +263,19 @@ set_stage(struct mw_sizing *sizing)
 
     bool ends = sizing->classes[MW_CLASS_HEAD].blocks || sizing->classes[MW_CLASS_TAIL].blocks;
 
+    bool on = mw_settings_no_flush(&sizing->settings);
+
+    if (on) { /* what has come for the next step's first pass waits in a slot of its own */
+        set(sizing, MW_BUFFER_VERSIONS, 1, version_bytes(sizing));
+        sizing->buffers[MW_BUFFER_ACTIVATIONS].persistent = true;
+        sizing->buffers[MW_BUFFER_STAGE_INPUT].persistent = true;
+    }
     if (mw_settings_layer_order(&sizing->settings) && (ends || sizing->checkpoint_count > 1))
         set(sizing, MW_BUFFER_BOUNDARIES, sizing->settings.grad_accum, bytes);
     if (mw_sizing_waits_for_logits(sizing))
         set(sizing, MW_BUFFER_BOUNDARIES, sizing->micro_batches_in_flight, bytes);
     if (sizing->stage > 0 || sizing->stretches > 1) {
-        set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING, bytes);
+        set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING + on, bytes);
         set(sizing, MW_BUFFER_STAGE_GRADIENT_OUTPUT, STAGE_RING, bytes);
     }
     if (sizing->stage + 1 < sizing->pp || sizing->stretches > 1) {

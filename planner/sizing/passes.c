@@ -1,6 +1,7 @@
 /* The order of forward and backward in a pipeline's stage. */
 #include <glib.h>
 
+#include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
 /* Forward passes before the first backward. One forward, one backward: a stage is ahead by the
@@ -22,10 +23,31 @@ warm_up(const struct mw_sizing *sizing)
     return MIN(behind, all - 1);
 }
 
+/* Places come round in each step, where steps overlap: as many rounds of them as a step has room
+ * for, which differ by one in length.  Without a remainder there are as many as are in flight. */
+static int64_t
+rounds_of_places(const struct mw_sizing *sizing)
+{
+    return MAX(1, sizing->settings.grad_accum / (warm_up(sizing) + 1));
+}
+
+static uint32_t
+place_in_round(const struct mw_sizing *sizing, int64_t micro_batch)
+{
+    int64_t all = sizing->settings.grad_accum, rounds = rounds_of_places(sizing), begin = 0;
+
+    for (int64_t round = 1; round < rounds && round * all / rounds <= micro_batch; round++)
+        begin = round * all / rounds;
+    return (uint32_t)(micro_batch - begin);
+}
+
 int64_t
 mw_sizing_passes_in_flight(const struct mw_sizing *sizing)
 {
     int64_t micro_batches = MAX(1, sizing->settings.grad_accum);
+
+    if (mw_settings_no_flush(&sizing->settings))
+        return mw_divide_up(micro_batches, rounds_of_places(sizing));
 
     return MIN(warm_up(sizing) + 1, micro_batches * sizing->stretches);
 }
@@ -73,6 +95,8 @@ waiting_share(const struct mw_sizing *sizing)
 double
 mw_sizing_bubble(const struct mw_sizing *sizing)
 {
+    if (mw_settings_no_flush(&sizing->settings))
+        return 0;
     double passes = (double)(MAX(1, sizing->settings.grad_accum) * sizing->stretches);
 
     return (double)(sizing->pp - 1) / passes * waiting_share(sizing);
@@ -129,6 +153,27 @@ add_weights(const struct mw_sizing *sizing, GArray *passes, int64_t number)
     }
 }
 
+/* Each micro-batch that goes forward is the warm-up's length ahead of the one that goes back: at
+ * the end of a step the first ones of the next go forward (Narayanan et al. 2021, arXiv 2006.09503,
+ * Sec. 3.1). */
+static struct mw_pass *
+passes_without_flush(const struct mw_sizing *sizing, int64_t *count)
+{
+    int64_t all = sizing->settings.grad_accum, ahead = warm_up(sizing);
+    struct mw_pass *passes = g_new0(struct mw_pass, 2 * all);
+
+    for (int64_t number = 0; number < all; number++) {
+        int64_t forth = (number + ahead) % all;
+        passes[2 * number] = (struct mw_pass){.micro_batch = (uint16_t)forth,
+                                              .place = place_in_round(sizing, forth),
+                                              .next = number + ahead >= all};
+        passes[2 * number + 1] = (struct mw_pass){
+            .micro_batch = (uint16_t)number, .place = place_in_round(sizing, number), .back = true};
+    }
+    *count = 2 * all;
+    return passes;
+}
+
 struct mw_pass *
 mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count)
 {
@@ -136,6 +181,8 @@ mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count)
     int64_t ahead = warm_up(sizing), in_flight = sizing->micro_batches_in_flight;
     g_autofree uint32_t *free_places = g_new(uint32_t, in_flight);
     g_autofree uint32_t *of = g_new(uint32_t, all);
+    if (mw_settings_no_flush(&sizing->settings))
+        return passes_without_flush(sizing, count);
     struct places places = {free_places, (uint32_t)in_flight, of};
     GArray *passes = g_array_sized_new(FALSE, FALSE, sizeof(struct mw_pass), (guint)(2 * all));
 

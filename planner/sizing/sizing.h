@@ -164,6 +164,7 @@ enum mw_buffer_kind {
     MW_BUFFER_ACTIVATIONS,        /* dozens of tensors, never one request */
     MW_BUFFER_ROOMS,              /* right behind them, of layers that are recomputed, if slots
                                      share bytes; else they are activations like others */
+    MW_BUFFER_VERSIONS,           /* another version of all parameters, where steps overlap */
     MW_BUFFER_INPUTS,             /* of a micro-batch: what the gradients of weights need of its */
     MW_BUFFER_RESULTS,            /* activations, and gradients of results; where these gradients
                                      are passes of their own */
@@ -491,6 +492,7 @@ struct mw_pass {
     uint16_t micro_batch, stretch;
     uint32_t place;
     bool back;
+    bool next;       /* of the next step */
     bool of_weights; /* back once more, for the gradients of weights that the way back has left */
 };
 /* All passes of the stage in their order, *count of them; g_free it. */
