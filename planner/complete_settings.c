@@ -539,7 +539,7 @@ check_weights_later(const struct mw_model *model, const struct mw_settings *s, G
 
 /* A stage has the passes of two steps in hand, and updates by itself. */
 static bool
-check_no_flush(const struct mw_settings *s, GError **error)
+check_no_flush(const struct mw_model *model, const struct mw_settings *s, GError **error)
 {
     const struct mw_strategy_traits *strategy = mw_strategy_traits(s->strategy);
     const char *name = mw_schedule_row(s->schedule)->name;
@@ -558,6 +558,13 @@ check_no_flush(const struct mw_settings *s, GError **error)
                          "{schedule=%s}: keeps all activations as they are; give "
                          "{activation-checkpoint-interval=0}",
                          name);
+    if (mw_settings_stashes(s) && (model->tied_embedding || s->layout == MW_LAYOUT_PAPER20))
+        return mw_refuse(error,
+                         "{schedule=%s}: updates after each micro-batch, without %s; give "
+                         "{schedule=2bw}",
+                         name,
+                         model->tied_embedding ? "sums of an embedding that is tied to the output"
+                                               : "fp32 gradients ({state-layout=paper20})");
     if (s->commit == 1 || s->save_every > 0)
         return mw_refuse(error,
                          "{schedule=%s}: no step ends alone, so none is durable; leave out "
@@ -584,7 +591,7 @@ check_schedule(const struct mw_model *model, const struct mw_settings *s, GError
                          s->virtual_stages);
     if (mw_settings_weights_later(s) && !check_weights_later(model, s, error))
         return false;
-    if (mw_settings_no_flush(s) && !check_no_flush(s, error))
+    if (mw_settings_no_flush(s) && !check_no_flush(model, s, error))
         return false;
     if (!interleaved)
         return true;

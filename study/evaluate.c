@@ -645,6 +645,8 @@ overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
     double update_s = fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]),
                            fmax(t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE] / 2, update_sm_s));
 
+    if (mw_settings_stashes(&sizing->settings))
+        update_s *= (double)sizing->settings.grad_accum;
     if (mw_settings_update_beside(&sizing->settings))
         return beside_s(sizing, passes_s, update_s, nvme_s + t[MW_TERM_STATE_NVME]);
     return sizing->settings.dpu_start == MW_AUTO

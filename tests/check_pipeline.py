@@ -148,7 +148,13 @@ def check_no_flush(box):
                            ("-s zero3", ["2bw", "-s ddp", "-s zero1"]),
                            ("--activation-checkpoint-interval 1", ["2bw", "interval 0"])):
         yield from check_refused(box, f"simulate {asked} --schedule 2bw {options}", words)
-    for schedule in ("zb-h1", "2bw"):
+    stash = f"{asked} --schedule pipedream"
+    first, last = json.loads(box.run(f"simulate {stash} --json").out)["answers"][0]["stages"]
+    if (first["micro_batches_in_flight"], last["micro_batches_in_flight"]) != (2, 1):
+        yield f"stages that stash versions: {first}, {last}"
+    tied = stash.replace(model(), f"-m {ROOT}/tests/fixtures/gpt2-small/config.json")
+    yield from check_refused(box, f"simulate {tied}", ["pipedream", "tied", "--schedule 2bw"])
+    for schedule in ("zb-h1", "2bw", "pipedream"):
         box.run(f"simulate {asked} --schedule {schedule} --write-deepspeed stages.json")
         again = json.loads(box.run(f"simulate {model()} {MACHINE} --gpus 2 --pp 2 --json "
                                    "--deepspeed stages.json").out)["answers"][0]
@@ -231,7 +237,9 @@ def check_refusals(box):
         small = "-m layers=4,hidden=64,heads=2,vocab=512,architecture=llama --seq 16"
         stretches = f"run {small} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2 --schedule interleaved"
         yield from check_refused(box, stretches, ["one stretch", "--schedule 1f1b"], 2)
-        yield from check_refused(box, f"{run} --schedule 2bw", ["go on", "--schedule 1f1b"], 2)
+        for schedule in ("2bw", "pipedream"):
+            yield from check_refused(box, f"{run} --schedule {schedule}",
+                                     ["go on", "--schedule 1f1b"], 2)
     for options, words in (("--activation-checkpoint-interval 1", ["zb-h1", "interval 0"]),
                            ("--train norm1", ["zb-h1", "--train"]),
                            ("--kept-bits 8", ["zb-h1", "--kept-bits"])):

@@ -84,6 +84,16 @@ store_checkpoint(struct builder *b, uint32_t visit)
     mw_checkpoint_store(b, group, slot, v->micro_batch);
 }
 
+/* With the gradients of one micro-batch. */
+static void
+update_alone(struct builder *b, uint32_t visit)
+{
+    if (!b->visits[visit].updates)
+        return;
+    b->update_of = b->visits[visit].micro_batch;
+    mw_optimizer_step(b);
+}
+
 static void
 forward_backward(struct builder *b)
 {
@@ -97,6 +107,7 @@ forward_backward(struct builder *b)
         mw_fetch_release(b, v);
         store_checkpoint(b, v);
         mw_optimizer_beside(b, v);
+        update_alone(b, v);
     }
     mw_stage_carry(b);
     b->visit_ops[b->visit_count] = b->plan->op_count;
@@ -167,6 +178,7 @@ build_program(struct builder *b)
     memset(b->met, 0, sizeof b->met);
     b->activation_sets = (uint32_t)mw_sizing_activation_sets(b->sizing);
     b->carried = MW_NONE;
+    b->update_of = 0;
     if (mw_settings_no_flush(settings) && b->slots[MW_BUFFER_STAGE_INPUT].count) {
         struct ring *inputs = &b->slots[MW_BUFFER_STAGE_INPUT];
         b->carried = inputs->first + --inputs->count;
@@ -194,7 +206,7 @@ build_program(struct builder *b)
         mw_optimizer_return(b);
     else if (mw_settings_update_beside(settings))
         mw_optimizer_beside_end(b);
-    else if (!settings->forward_only)
+    else if (!settings->forward_only && !mw_settings_stashes(settings))
         mw_optimizer_step(b);
     commit(b);
     g_clear_pointer(&b->param_slot_held, g_free);

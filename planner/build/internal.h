@@ -65,6 +65,7 @@ struct visit {
     bool first_of_group;
     bool keeps_layer;    /* begins backward of a layer that is kept whole, or ends its forward */
     bool of_weights; /* computes the gradients of weights that the way back has left */
+    bool updates;    /* ends a micro-batch that is an update of its own */
     bool next;       /* of the next step, and so of the next version of parameters */
     bool enters, leaves; /* begins or ends a stage's pass, and so receives or sends */
     uint16_t micro_batch;
@@ -139,6 +140,7 @@ struct builder {
     uint32_t *chunk_other;              /* [chunk_count] the other extent, or MW_NONE */
     uint32_t logits_slot;
     uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
+    uint32_t update_of; /* the micro-batch whose gradients alone are updated with; else 0 */
     uint32_t carried; /* slot of what comes for the next step's first pass; MW_NONE */
     uint32_t *operands_of; /* [slots of inputs, then of results] the micro-batch, plus 1, whose
                             * operands of weights' gradients they have */
@@ -255,6 +257,9 @@ int mw_turn_of(const struct mw_class_info *class, const struct mw_unit *unit, in
 /* --- planner/build/fetch.c --- */
 void mw_fetch_ahead(struct builder *b, uint32_t visit);
 void mw_fetch_release(struct builder *b, uint32_t visit);
+
+/* The slot of a tensor's parameters in this place among their versions. */
+uint32_t mw_version_slot(const struct builder *b, uint32_t place, uint32_t tensor);
 
 /* --- planner/build/compute.c --- */
 void mw_compute_visit(struct builder *b, uint32_t visit);

@@ -450,6 +450,7 @@ add_return(struct builder *b, uint16_t mb, int64_t stretch)
         begin++;
     b->visits[begin].enters = s->next_stage != NULL || !last;
     b->visits[b->visit_count - 1].leaves = s->stage > 0 || stretch > 0;
+    b->visits[b->visit_count - 1].updates = mw_settings_stashes(&s->settings);
 }
 
 /* The gradients of a micro-batch's weights: their products need no weights. */

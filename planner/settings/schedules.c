@@ -32,9 +32,17 @@ static const struct mw_schedule_row rows[MW_SCHEDULE_COUNT] = {
                          .order = "1f1b without a flush, two versions of parameters, updates with "
                                   "gradients one step old",
                          .bubble = "none",
-                         .source = "PipeDream-2BW, arXiv 2006.09503, Sec. 3.1",
+                         .source = "PipeDream-2BW, arXiv 2006.09503",
                          .way = "two versions of parameters, gradients one step old, and no flush",
                          .no_flush = true},
+    [MW_SCHEDULE_PIPEDREAM] = {.name = "pipedream",
+                               .order = "1f1b without a flush, an update after each micro-batch, "
+                                        "p - s versions of parameters (weight stashing)",
+                               .bubble = "none",
+                               .source = "PipeDream, Narayanan et al., SOSP 2019",
+                               .way = "an update after each micro-batch, and no flush",
+                               .no_flush = true,
+                               .stashes = true},
 };
 
 const struct mw_schedule_row *

@@ -95,6 +95,7 @@ enum mw_schedule {
     MW_SCHEDULE_INTERLEAVED, /* one forward, one backward, of several stretches of layers */
     MW_SCHEDULE_ZB_H1,       /* one forward, one backward; the gradients of weights come later */
     MW_SCHEDULE_2BW,         /* one forward, one backward, on through the ends of steps */
+    MW_SCHEDULE_PIPEDREAM,   /* the same, with an update after each micro-batch */
     MW_SCHEDULE_COUNT
 };
 
@@ -111,6 +112,8 @@ struct mw_schedule_row {
                          * come first */
     bool no_flush;      /* micro-batches of the next step go forward before the last ones of this
                          * step have come back: with parameters of their own version */
+    bool stashes;       /* each micro-batch is an update, and a stage has as many versions of its
+                         * parameters as micro-batches in flight; without a flush */
 };
 const struct mw_schedule_row *mw_schedule_row(int schedule);
 
@@ -217,6 +220,12 @@ void mw_settings_adapt(const struct mw_settings *settings, struct mw_decoder *de
 /* GPUs with sequences of their own, tensor slices counted: the stages of a pipeline work on the
  * same ones.  Sequences per step = micro_batch * these * grad_accum. */
 double mw_settings_batch_gpus(const struct mw_settings *settings);
+
+static inline bool
+mw_settings_stashes(const struct mw_settings *settings)
+{
+    return settings->pp > 1 && mw_schedule_row(settings->schedule)->stashes;
+}
 
 static inline bool
 mw_settings_no_flush(const struct mw_settings *settings)

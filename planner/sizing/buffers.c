@@ -266,7 +266,9 @@ set_stage(struct mw_sizing *sizing)
     bool on = mw_settings_no_flush(&sizing->settings);
 
     if (on) { /* what has come for the next step's first pass waits in a slot of its own */
-        set(sizing, MW_BUFFER_VERSIONS, 1, version_bytes(sizing));
+        bool stashes = mw_settings_stashes(&sizing->settings);
+        set(sizing, MW_BUFFER_VERSIONS, stashes ? sizing->micro_batches_in_flight - 1 : 1,
+            version_bytes(sizing));
         sizing->buffers[MW_BUFFER_ACTIVATIONS].persistent = true;
         sizing->buffers[MW_BUFFER_STAGE_INPUT].persistent = true;
     }

@@ -88,6 +88,8 @@ gradient_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enu
 
     if (!tensor->params || !tensor->trained)
         return 0;
+    if (mw_settings_stashes(&s->settings))
+        return accum * part_gradient_ops(s, tensor, home, true, true) * tensor->tiles;
     ops = part_gradient_ops(s, tensor, home, true, accum == 1);
     if (accum > 1)
         ops += part_gradient_ops(s, tensor, home, false, true) +
@@ -350,7 +352,7 @@ optimizer_ops(const struct mw_sizing *s)
 
     for (uint32_t c = 0; c < s->run_chunk_count; c++)
         ops += s->run_chunks[c].times * chunk_ops(s, &s->run_chunks[c]);
-    return ops;
+    return mw_settings_stashes(&s->settings) ? s->settings.grad_accum * ops : ops;
 }
 
 /* Of a pass forward alone a bound: it has no more than the step that it is part of. */

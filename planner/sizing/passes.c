@@ -41,6 +41,23 @@ place_in_round(const struct mw_sizing *sizing, int64_t micro_batch)
     return (uint32_t)(micro_batch - begin);
 }
 
+uint32_t
+mw_sizing_version_made(const struct mw_sizing *sizing, int64_t micro_batch)
+{
+    return place_in_round(sizing, micro_batch);
+}
+
+/* A micro-batch goes forward before that of the warm-up's length before it has come back, and takes
+ * what the one before that has made; it goes back with the same (weight stashing; PipeDream,
+ * Narayanan et al., SOSP 2019). */
+uint32_t
+mw_sizing_version_taken(const struct mw_sizing *sizing, int64_t micro_batch)
+{
+    int64_t all = sizing->settings.grad_accum, before = micro_batch - warm_up(sizing) - 1;
+
+    return place_in_round(sizing, (before + all) % all);
+}
+
 int64_t
 mw_sizing_passes_in_flight(const struct mw_sizing *sizing)
 {
@@ -154,8 +171,7 @@ add_weights(const struct mw_sizing *sizing, GArray *passes, int64_t number)
 }
 
 /* Each micro-batch that goes forward is the warm-up's length ahead of the one that goes back: at
- * the end of a step the first ones of the next go forward (Narayanan et al. 2021, arXiv 2006.09503,
- * Sec. 3.1). */
+ * the end of a step the first ones of the next go forward (Narayanan et al. 2021, arXiv 2006.09503). */
 static struct mw_pass *
 passes_without_flush(const struct mw_sizing *sizing, int64_t *count)
 {
