@@ -171,7 +171,8 @@ add_weights(const struct mw_sizing *sizing, GArray *passes, int64_t number)
 }
 
 /* Each micro-batch that goes forward is the warm-up's length ahead of the one that goes back: at
- * the end of a step the first ones of the next go forward (Narayanan et al. 2021, arXiv 2006.09503). */
+ * the end of a step the first ones of the next go forward (Narayanan et al. 2021, arXiv
+ * 2006.09503). */
 static struct mw_pass *
 passes_without_flush(const struct mw_sizing *sizing, int64_t *count)
 {
