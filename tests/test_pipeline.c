@@ -484,6 +484,59 @@ test_bubble(void)
         }
 }
 
+/* Pipelines without a flush have the ops and the bytes that their sizing counts, whoever else
+ * shares the states, and a rank's program passes the check alone. */
+static void
+look_at_no_flush(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+    int64_t ops = 0;
+
+    g_assert_false(plan->barriered);
+    for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage) {
+        ops += mw_sizing_op_count(stage);
+        for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+            g_assert_cmpint(plan->programs[stage->stage].peak_bytes[tier], ==,
+                            stage->need_bytes[tier]);
+    }
+    g_assert_cmpint(ops, ==, plan->op_count);
+    mw_plan_free(plan);
+    extract(sizing, hardware);
+}
+
+static void
+test_no_flush(void)
+{
+    int looked = 0;
+
+    for (guint32 seed = 550000; looked < MW_CASES(60); seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+        random_request_init(&request, seed);
+        random_request_stages(&request);
+        if (request.settings.pp == 1 || request.model.experts)
+            continue;
+        random_request_fill_bubbles(&request);
+        struct mw_settings *s = &request.settings;
+        s->schedule = seed % 2 ? MW_SCHEDULE_2BW : MW_SCHEDULE_PIPEDREAM;
+        s->virtual_stages = MW_AUTO;
+        s->strategy = seed / 2 % 2 ? MW_STRATEGY_DDP : MW_STRATEGY_ZERO1;
+        for (int state = 0; state < MW_STATE_COUNT; state++)
+            s->placement[state] = (struct mw_placement){0};
+        s->shard_group = MW_SHARD_ALL;
+        s->layout = MW_LAYOUT_ZERO16;
+        s->grad_accum = s->pp + seed % 4;
+        s->commit = 0;
+        s->save_every = 0;
+        request.model.tied_embedding = false;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing)
+            continue;
+        look_at_no_flush(sizing, &request.hardware);
+        looked++;
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -494,5 +547,6 @@ main(int argc, char **argv)
     g_test_add_func("/pipeline/copies", test_copies);
     g_test_add_func("/pipeline/extraction", test_extraction);
     g_test_add_func("/pipeline/bubble", test_bubble);
+    g_test_add_func("/pipeline/no-flush", test_no_flush);
     return g_test_run();
 }
