@@ -180,20 +180,23 @@ static bool
 check_advise_verb(const struct cli_request *request, GError **error)
 {
     bool owned = request->hardware_name;
+    bool divides = !g_strcmp0(memwall_question_get(request->asked, "search"), "parallel");
     bool nodes = memwall_question_get(request->asked, "nodes") && !owned;
-    const char *other = nodes                                          ? "--nodes"
-                        : memwall_question_get(request->asked, "gpus") ? "--gpus"
-                        : request->deepspeed_file                      ? "--deepspeed"
-                        : request->csv                                 ? "--csv"
-                        : request->sensitivity                         ? "--what-if"
-                        : request->details                             ? "--details"
-                                                                       : file_option(request);
+    bool gpus = memwall_question_get(request->asked, "gpus") && !divides;
+    const char *other = nodes                     ? "--nodes"
+                        : gpus                    ? "--gpus"
+                        : request->deepspeed_file ? "--deepspeed"
+                        : request->csv            ? "--csv"
+                        : request->sensitivity    ? "--what-if"
+                        : request->details        ? "--details"
+                                                  : file_option(request);
 
     if (!other)
         return true;
     return mw_refuse(error,
                      "%s: is an option of simulate; advise compares machines (--machines, "
-                     "--max-nodes), or says what to buy for one (-H, --nodes)",
+                     "--max-nodes), or says what to buy for one (-H, --nodes) or how to divide its "
+                     "GPUs (--search parallel)",
                      other);
 }
 

@@ -6,11 +6,17 @@
 
 /* Texts of the verb's own options. */
 static char *machines, *prices, *region, *pay, *max_nodes, *deadline, *budget, *max_power,
-    *min_drive_life, *interruptions, *checkpoint_every, *budget_of, *include;
+    *min_drive_life, *interruptions, *checkpoint_every, *budget_of, *include, *search_of;
 static char **over;
 
 /* Each goes by the same name in the library. */
 static const GOptionEntry search[] = {
+    {"search", 0, 0, G_OPTION_ARG_STRING, &search_of,
+     "search machines (default), or with -H all ways to divide the training over its GPUs "
+     "(parallel): tensor slices, pipeline stages, data-parallel ranks, micro-batch, order, "
+     "recomputation, what is partitioned and where states rest; the fastest is certified by a "
+     "bound",
+     "machines|parallel"},
     {"machines", 0, 0, G_OPTION_ARG_STRING, &machines,
      "compare these profiles, separated by commas; a pattern such as aws-* stands for all "
      "that it matches, and priced for those of --prices (default any: every profile that memwall "
@@ -29,7 +35,8 @@ static const GOptionEntry search[] = {
      "rent|spot|buy|any"},
     {"over", 0, 0, G_OPTION_ARG_STRING_ARRAY, &over,
      "try these values of a setting too, on every machine and in every combination with others: "
-     "tp, pp, tiles, prefetch, grad-accum and what else plan a step",
+     "tp, pp, tiles, prefetch, grad-accum and what else plan a step; with --search parallel these "
+     "values of an axis alone",
      "NAME=V1,V2"},
     {"max-nodes", 0, 0, G_OPTION_ARG_STRING, &max_nodes,
      "try 1, 2, 4 and so on up to N nodes of each (default 8)", "N"},
@@ -76,6 +83,14 @@ ask_search(const struct cli_request *request, GError **error)
     return true;
 }
 
+/* What is searched decides what else may be asked. */
+static bool
+check(const struct cli_request *request, bool measures, GError **error)
+{
+    (void)measures;
+    return !search_of || cli_question_set(request->asked, "search", search_of, error);
+}
+
 static int
 answer(const struct cli_request *request)
 {
@@ -87,16 +102,17 @@ answer(const struct cli_request *request)
 static int
 run(int argc, char **argv)
 {
-    return cli_request_run(&cli_verb_advise, groups, NULL, NULL, argc, argv, answer);
+    return cli_request_run(&cli_verb_advise, groups, NULL, check, argc, argv, answer);
 }
 
 const struct cli_verb cli_verb_advise = {
     .name = "advise",
     .summary = "find the machines to train a model on, or what to buy for one",
-    .arguments = "-m MODEL --tokens N [-H HW]",
+    .arguments = "-m MODEL (--tokens N [-H HW] | --search parallel -H HW)",
     .examples = "memwall advise -m llama-3.1-8b --tokens 15B --deadline 10 --budget 5000\n"
                 "memwall advise -m gpt3-175b --tokens 300B --machines 'aws-*' --max-nodes 64\n"
-                "memwall advise -m llama-3.1-70b --tokens 20M -H rtx4090",
+                "memwall advise -m llama-3.1-70b --tokens 20M -H rtx4090\n"
+                "memwall advise -m gpt3-175b -H dgx-a100 --nodes 64 --search parallel",
     .details =
         "Each machine is tried with 1, 2, 4 and so on nodes, and with the best strategy, placement "
         "and batch that the options leave open.  What cannot be within the limits, or cannot be "
@@ -111,6 +127,11 @@ const struct cli_verb cli_verb_advise = {
         "the front with the largest margin.\n"
         "With -H: what to buy for a machine that one has, each step with its price and what it "
         "brings per USD (a drive, memory, a card, another card, a node, a network; for a rented "
-        "machine another instance of its provider), and pairs of steps where none gains alone.",
+        "machine another instance of its provider), and pairs of steps where none gains alone.\n"
+        "With --search parallel and -H: the fastest way to divide a step of --global-batch "
+        "sequences over all GPUs.  Each point of the space is evaluated by the closed form, or "
+        "left "
+        "out by a lower bound of its time or its memory; the gap says how far the fastest of the "
+        "answer may be from the fastest of all.  The rows that are fastest are then simulated.",
     .run = run,
 };

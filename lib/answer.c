@@ -18,6 +18,8 @@ memwall_answer_fits(const struct memwall_answer *answer)
         return answer->capacity->front_count > 0 && answer->capacity->picks[0];
     if (answer->purchases)
         return mw_purchases_fit(answer->purchases);
+    if (answer->parallel)
+        return answer->parallel->row_count > 0;
     for (size_t i = 0; i < answer->count; i++)
         fits = fits || answer->answers[i]->result->feasible;
     for (guint i = 0; answer->largest && i < answer->largest->len; i++)

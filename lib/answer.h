@@ -4,6 +4,7 @@
 
 #include <json-glib/json-glib.h>
 
+#include "lib/parallel.h"
 #include "lib/question.h"
 #include "study/cuts.h"
 #include "study/largest.h"
@@ -21,6 +22,8 @@ struct memwall_answer {
     struct mw_objective *objective;  /* NULL unless {objective} is another than causal */
     struct mw_lib_owned owned;       /* the machine that MEMWALL_ADVISE enlarges, */
     struct mw_purchases *purchases;  /* and how; else NULL */
+    struct mw_lib_parallel divided;  /* the machine whose GPUs MEMWALL_ADVISE divides, */
+    struct mw_parallel *parallel;    /* and how; else NULL */
     GArray *largest;                 /* of struct mw_largest; NULL except for MEMWALL_LARGEST */
     struct mw_lib_machines machines; /* asked about by MEMWALL_ADVISE, */
     struct mw_capacity *capacity;    /* and what they are worth; else NULL */

@@ -197,9 +197,24 @@ answer_purchases(const struct memwall_question *question, struct memwall_answer 
 }
 
 static bool
+answer_parallel(const struct memwall_question *question, struct memwall_answer *answer,
+                const char **blamed, GError **error)
+{
+    if (!mw_lib_read_parallel(question, &answer->divided, blamed, error))
+        return false;
+    answer->parallel = g_new0(struct mw_parallel, 1);
+    if (!mw_parallel_find(&answer->divided.asked, answer->parallel, error))
+        return false;
+    mw_parallel_simulate(&answer->divided.asked, answer->parallel);
+    return true;
+}
+
+static bool
 answer_asked(const struct memwall_question *question, struct memwall_answer *answer,
              const char **blamed, GError **error)
 {
+    if (answer->depth == MEMWALL_ADVISE && mw_lib_asks_parallel(question))
+        return answer_parallel(question, answer, blamed, error);
     if (answer->depth == MEMWALL_ADVISE)
         return question->hardware ? answer_purchases(question, answer, blamed, error)
                                   : answer_capacity(question, answer, blamed, error);
@@ -230,6 +245,7 @@ search_name(const struct memwall_question *question)
            : question->over      ? "over"
            : question->budget_of ? "budget-of"
            : question->include   ? "include"
+           : question->search    ? "search"
                                  : NULL;
 }
 
@@ -350,6 +366,10 @@ memwall_answer_free(struct memwall_answer *answer)
     if (answer->purchases)
         mw_purchases_clear(answer->purchases);
     g_free(answer->purchases);
+    if (answer->parallel)
+        mw_parallel_clear(answer->parallel);
+    g_free(answer->parallel);
+    mw_lib_parallel_clear(&answer->divided);
     mw_lib_owned_clear(&answer->owned);
     mw_lib_machines_clear(&answer->machines);
     mw_lib_clear(&answer->question);

@@ -90,6 +90,9 @@ struct memwall_question *memwall_question_new(void);
  *                    kW, and the fewest days that drives must last
  *   over             of that search too: settings that it tries in every combination, as
  *                    "tp=1,2,4 prefetch=1,8"
+ *   search           for MEMWALL_ADVISE: machines (left open), or parallel: all ways to divide the
+ *                    training over the GPUs of `hardware`; `over` then has the values that an axis
+ *                    is left with
  *   interruptions, checkpoint-every
  *                    with `pay` spot: how often a node is taken back a day, and minutes between two
  *                    saves (left open: 4, and the interval that loses least) */
@@ -128,7 +131,8 @@ enum memwall_depth {
                            * bottleneck */
     MEMWALL_ESTIMATE_CHECKED = 8, /* and the step of that plan by the engine */
     MEMWALL_ADVISE = 9 /* which of "machines" train on "tokens" the cheapest and the fastest;
-                           * with "hardware" what to buy for it */
+                           * with "hardware" what to buy for it, or with "search" how to divide
+                           * its GPUs */
 };
 
 /* The best plan that the planner finds, as deep as asked.  Takes from milliseconds to seconds.

@@ -24,6 +24,8 @@ print_tables(const struct forms *f, bool details)
         mw_table_capacity(f->out, answer->capacity);
     else if (answer->purchases)
         mw_table_purchases(f->out, answer->purchases);
+    else if (answer->parallel)
+        mw_table_parallel(f->out, &answer->divided.question, answer->parallel);
     else if (answer->serving)
         mw_table_serving(f->out, answer->serving, answer->question.model.name,
                          mw_profile_name(answer->question.profile));
@@ -63,6 +65,8 @@ print_json(const struct forms *f)
         mw_json_capacity_write(f->out, f->answer->capacity);
     else if (f->answer->purchases)
         mw_json_purchases_write(f->out, f->answer->purchases);
+    else if (f->answer->parallel)
+        mw_json_parallel_write(f->out, &f->answer->divided.question, f->answer->parallel);
     else if (f->answer->serving)
         mw_json_serving_write(f->out, f->answer->serving, f->answer->question.model.name,
                               mw_profile_name(f->answer->question.profile));
@@ -126,6 +130,9 @@ check(const struct memwall_answer *answer, enum memwall_form form, GError **erro
         return mw_refuse(error, "%s: rows of layers are text or JSON", forms[form].name);
     if ((answer->capacity || answer->purchases) && !forms[form].of_rows)
         return mw_refuse(error, "%s: machines are compared as text or JSON", forms[form].name);
+    if (answer->parallel && !forms[form].of_rows)
+        return mw_refuse(error, "%s: {search=parallel} is answered as text or JSON",
+                         forms[form].name);
     if (answer->serving && !forms[form].of_rows)
         return mw_refuse(error, "%s: {serve} is answered as text or JSON", forms[form].name);
     if (answer->objective && !forms[form].of_rows)
@@ -133,7 +140,7 @@ check(const struct memwall_answer *answer, enum memwall_form form, GError **erro
     if (answer->cuts && !forms[form].of_rows)
         return mw_refuse(error, "%s: ways to divide a step are text or JSON", forms[form].name);
     if (!answer->largest && !answer->capacity && !answer->purchases && !answer->serving &&
-        !answer->objective && !answer->count && form != MEMWALL_JSON)
+        !answer->parallel && !answer->objective && !answer->count && form != MEMWALL_JSON)
         return mw_refuse(error, "%s: all strategies are left out", forms[form].name);
     if ((answer->depth == MEMWALL_ESTIMATE || answer->depth == MEMWALL_ESTIMATE_CHECKED) &&
         form != MEMWALL_JSON && form != MEMWALL_CSV)

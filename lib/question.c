@@ -6,29 +6,13 @@
 #include "base/error.h"
 #include "base/nearest.h"
 
-const char *const mw_lib_names[] = {"model",
-                                    "hardware",
-                                    "software",
-                                    "strategy",
-                                    "outlook",
-                                    "deepspeed",
-                                    "deepspeed-notes",
-                                    "plan",
-                                    "machines",
-                                    "prices",
-                                    "region",
-                                    "pay",
-                                    "max-nodes",
-                                    "deadline",
-                                    "budget",
-                                    "max-power",
-                                    "min-drive-life",
-                                    "interruptions",
-                                    "checkpoint-every",
-                                    "over",
-                                    "budget-of",
-                                    "include",
-                                    NULL};
+const char *const mw_lib_names[] = {
+    "model",          "hardware",      "software",         "strategy",
+    "outlook",        "deepspeed",     "deepspeed-notes",  "plan",
+    "machines",       "prices",        "region",           "pay",
+    "max-nodes",      "deadline",      "budget",           "max-power",
+    "min-drive-life", "interruptions", "checkpoint-every", "over",
+    "budget-of",      "include",       "search",           NULL};
 
 struct memwall_question *
 memwall_question_new(void)
@@ -84,6 +68,7 @@ text_of(struct memwall_question *question, const char *name)
         {"over", &question->over},
         {"budget-of", &question->budget_of},
         {"include", &question->include},
+        {"search", &question->search},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
@@ -192,6 +177,9 @@ check_value(const struct memwall_question *question, const char *name, const cha
     if (!strcmp(name, "budget-of"))
         return !strcmp(value, "cash") || !strcmp(value, "share") ||
                mw_refuse(error, "{budget-of=%s}: must be cash or share", value);
+    if (!strcmp(name, "search"))
+        return !strcmp(value, "machines") || !strcmp(value, "parallel") ||
+               mw_refuse(error, "{search=%s}: must be machines or parallel", value);
     if (!strcmp(name, "include"))
         return !strcmp(value, "discontinued") ||
                mw_refuse(error, "{include=%s}: must be discontinued", value);

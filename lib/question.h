@@ -30,7 +30,7 @@ enum mw_lib_limit {
 struct memwall_question {
     GStringChunk *texts;
     char *model, *hardware, *software, *strategy, *outlook, *deepspeed, *deepspeed_notes, *plan;
-    char *machines, *prices, *region, *pay, *over, *budget_of, *include,
+    char *machines, *prices, *region, *pay, *over, *budget_of, *include, *search,
         *limits[MW_LIB_LIMITS]; /* of MEMWALL_ADVISE */
     char *settings[MW_SETTINGS_COUNT];
     GPtrArray *keys;          /* "nvme.drives=2", in the order in which they were set */

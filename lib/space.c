@@ -89,6 +89,7 @@ static const char *const unswept[] = {"plan",
                                       "over",
                                       "budget-of",
                                       "include",
+                                      "search",
                                       "budget",
                                       "max-power",
                                       NULL};

@@ -13,6 +13,7 @@
 
 #include "plan/plan.h"
 #include "study/capacity.h"
+#include "study/parallel.h"
 #include "study/purchases.h"
 #include "study/cuts.h"
 #include "study/largest.h"
@@ -34,6 +35,8 @@ void mw_table_cuts(FILE *out, const struct mw_cut_placements *placements,
 /* Picks, the front of cost against time, and why the other machines are left out. */
 void mw_table_capacity(FILE *out, const struct mw_capacity *capacity);
 void mw_table_purchases(FILE *out, const struct mw_purchases *purchases);
+void mw_table_parallel(FILE *out, const struct mw_question *question,
+                       const struct mw_parallel *parallel);
 /* Tokens per second by number of sequences. */
 void mw_table_serving(FILE *out, const struct mw_serving *serving, const char *model,
                       const char *hardware);
@@ -54,6 +57,8 @@ bool mw_csv_is_text(const char *name);
 void mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count);
 void mw_json_capacity_write(FILE *out, const struct mw_capacity *capacity);
 void mw_json_purchases_write(FILE *out, const struct mw_purchases *purchases);
+void mw_json_parallel_write(FILE *out, const struct mw_question *question,
+                            const struct mw_parallel *parallel);
 void mw_json_serving_write(FILE *out, const struct mw_serving *serving, const char *model,
                            const char *hardware);
 void mw_json_objective_write(FILE *out, const struct mw_objective *it, const char *model,

@@ -534,10 +534,10 @@ is_blocking_copy(const struct mw_work *work, const struct mw_hardware *hardware)
  * for both. */
 #define BLOCKING_HOP_SHARE 0.5
 
-static bool
-is_blocking_hop(const struct mw_work *work, const struct mw_hardware *hardware)
+double
+mw_cost_hop_share(const struct mw_hardware *hardware)
 {
-    return hardware->stages_block && mw_op_traits(work->kind)->pattern == MW_PATTERN_HOP;
+    return hardware->stages_block ? BLOCKING_HOP_SHARE : hardware->gpu_collective_sm_share;
 }
 
 /* The share of the multiprocessors that a work holds while it runs: all of them for compute, else
@@ -554,8 +554,9 @@ sm_share(const struct mw_work *work, const struct mw_hardware *hardware)
     case MW_AGENT_DRIVES:
         return hardware->gpu_nvme_sm_share;
     case MW_AGENT_NETWORK:
-        return is_blocking_hop(work, hardware) ? BLOCKING_HOP_SHARE
-                                               : hardware->gpu_collective_sm_share;
+        return mw_op_traits(work->kind)->pattern == MW_PATTERN_HOP
+                   ? mw_cost_hop_share(hardware)
+                   : hardware->gpu_collective_sm_share;
     case MW_AGENT_NOBODY:
         break;
     }

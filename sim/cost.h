@@ -83,6 +83,9 @@ double mw_cost_lateness(const struct mw_plan *plan, const struct mw_hardware *ha
 double mw_cost_collective_latency_s(const struct mw_plan *plan, const struct mw_work *work,
                                     const struct mw_hardware *hardware);
 
+/* The share of the multiprocessors that a way between stages holds while it lasts. */
+double mw_cost_hop_share(const struct mw_hardware *hardware);
+
 /* The rate of all drives of a node in one direction.  It is less than their sum where the queue is
  * too short to hide the latency. */
 double mw_cost_drive_bytes_per_s(const struct mw_hardware *hardware, bool write);

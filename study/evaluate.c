@@ -613,45 +613,72 @@ beside_s(const struct mw_sizing *sizing, double passes_s, double update_s, doubl
 }
 
 /* The terms of a closed form beside each other. */
-static double
-overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
-             const struct mw_closed_form *form)
+static struct mw_step_parts
+parts_of(const struct mw_sizing *sizing, const struct mw_hardware *hw,
+         const struct mw_closed_form *form)
 {
     const double *t = form->plan_s;
-
-    if (!sizing->settings.overlap || sizing->settings.serialize)
-        return form->plan_total_s;
     bool sums_on_gpu = sizing->gradient_home[0] == MW_TIER_GPU;
     double after_s = sizing->reduced_at_end ? t[MW_TERM_GRADIENT_REDUCE] : 0;
     double collectives_s = t[MW_TERM_FETCH_GATHER] + t[MW_TERM_GRADIENT_REDUCE] - after_s;
     double nvme_s = t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME] + t[MW_TERM_CHECKPOINT_NVME];
     double copies_s = t[MW_TERM_FETCH_PCIE] + t[MW_TERM_GRADIENT_PCIE] + t[MW_TERM_CHECKPOINT_PCIE];
-    double compute_s =
-        t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] + t[MW_TERM_EXCHANGE] +
-        hw->gpu_collective_sm_share * collectives_s +
-        (sums_on_gpu ? 1 : hw->gpu_host_sm_share) * t[MW_TERM_GRADIENT_SUM] +
-        hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s +
-        (hw->checkpoints_block ? t[MW_TERM_CHECKPOINT_PCIE] : 0) -
+    double own_s =
+        t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] + t[MW_TERM_EXCHANGE];
+    double hidden_s =
         fmin((1 - hw->gpu_collective_sm_share) * form->slicing_beside_s, form->products_beside_s);
-    compute_s *= 1 + mw_sizing_bubble(sizing);
+    double compute_s = own_s + hw->gpu_collective_sm_share * collectives_s +
+                       (sums_on_gpu ? 1 : hw->gpu_host_sm_share) * t[MW_TERM_GRADIENT_SUM] +
+                       hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s +
+                       (hw->checkpoints_block ? t[MW_TERM_CHECKPOINT_PCIE] : 0) - hidden_s;
     double pcie_s =
         fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) + t[MW_TERM_CHECKPOINT_PCIE] / 2;
     double sums_s = sums_on_gpu ? 0 : t[MW_TERM_GRADIENT_SUM];
-    double passes_s =
-        fmax(fmax(compute_s, fmax(collectives_s, sums_s)), fmax(pcie_s, nvme_s)) + after_s;
+    double lanes_s = fmax(fmax(collectives_s, sums_s), fmax(pcie_s, nvme_s));
     double update_sm_s = hw->gpu_host_sm_share * t[MW_TERM_UPDATE] +
                          hw->gpu_copy_sm_share * (t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE]) +
                          hw->gpu_nvme_sm_share * t[MW_TERM_STATE_NVME];
-    double update_s = fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]),
-                           fmax(t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE] / 2, update_sm_s));
 
-    if (mw_settings_stashes(&sizing->settings))
-        update_s *= (double)sizing->settings.grad_accum;
+    return (struct mw_step_parts){
+        .own_s = own_s - hidden_s,
+        .compute_s = compute_s,
+        .lanes_s = lanes_s,
+        .passes_s = fmax(compute_s, lanes_s),
+        .after_s = after_s,
+        .update_s = fmax(fmax(t[MW_TERM_STATE_NVME], t[MW_TERM_UPDATE]),
+                         fmax(t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE] / 2, update_sm_s)),
+        .update_sm_s = update_sm_s,
+        .drives_s = nvme_s + t[MW_TERM_STATE_NVME],
+    };
+}
+
+static double
+overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
+             const struct mw_closed_form *form)
+{
+    if (!sizing->settings.overlap || sizing->settings.serialize)
+        return form->plan_total_s;
+    const struct mw_step_parts parts = parts_of(sizing, hw, form);
+    double compute_s = parts.compute_s * (1 + mw_sizing_bubble(sizing));
+    double passes_s = fmax(compute_s, parts.lanes_s) + parts.after_s;
+    double updates =
+        mw_settings_stashes(&sizing->settings) ? (double)sizing->settings.grad_accum : 1;
+
     if (mw_settings_update_beside(&sizing->settings))
-        return beside_s(sizing, passes_s, update_s, nvme_s + t[MW_TERM_STATE_NVME]);
+        return beside_s(sizing, passes_s, parts.update_s, parts.drives_s);
     return sizing->settings.dpu_start == MW_AUTO
-               ? passes_s + update_s
-               : fmax(fmax(passes_s, update_s), compute_s + update_sm_s);
+               ? passes_s + updates * parts.update_s
+               : fmax(fmax(passes_s, parts.update_s), parts.compute_s + parts.update_sm_s);
+}
+
+void
+mw_step_parts_of(const struct mw_sizing *sizing, const struct mw_hardware *hw,
+                 struct mw_step_parts *out)
+{
+    struct mw_closed_form form;
+
+    closed_form(sizing, hw, true, &form);
+    *out = parts_of(sizing, hw, &form);
 }
 
 double

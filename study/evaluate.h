@@ -40,6 +40,20 @@ void mw_closed_rates_of(const struct mw_sizing *sizing, const struct mw_hardware
  * It accounts for tiles, and ranks plans at no cost. */
 double mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
 
+/* What that estimate is made of, for one stage of a pipeline or a whole model, with overlap. */
+struct mw_step_parts {
+    double own_s;     /* operators, slicing and exchanges of experts, of all micro-batches */
+    double compute_s; /* and what else the GPU computes, or lends: no less */
+    double lanes_s;   /* the busiest of the other lanes */
+    double passes_s;  /* forward and backward: the longer of both */
+    double after_s;   /* gradients that are reduced behind them */
+    double update_s;
+    double update_sm_s; /* of the multiprocessors, in the update; */
+    double drives_s;    /* of the drives, in passes and update */
+};
+void mw_step_parts_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
+                      struct mw_step_parts *out);
+
 /* The same of a sizing on a machine and on others that differ from it in a few figures, with the
  * bits of mw_estimate_s: what the figures do not enter is computed once.  It borrows the sizing. */
 struct mw_estimate;

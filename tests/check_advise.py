@@ -357,6 +357,30 @@ def check_step(box, question, advice, row):
             yield f"{row['what']}: is bought, and is rented"
 
 
+def check_parallel(box):
+    """Every point is counted once, the first row is the fastest, and simulate says the same."""
+    question = "-m gpt2-medium -H dgx-a100 --gpus 4 --global-batch 32 --software megatron"
+    answer = box.run(f"advise {question} --search parallel --over tp=1,2 --over pp=1,2 --json")
+    found = json.loads(answer.out)
+    points = dict(found["points"])
+    if points.pop("all") != sum(points.values()) or not found["rows"] or answer.status:
+        yield f"{points}, status {answer.status}"
+    steps = [row["closed_form_s"] for row in found["rows"]]
+    if steps != sorted(steps) or found["gap"] != 0 or found["bound_s"] < steps[0]:
+        yield f"{steps}, bound {found['bound_s']}, gap {found['gap']}"
+    if {(row["tp"], row["pp"]) for row in found["rows"]} != {(1, 1), (1, 2), (2, 1), (2, 2)}:
+        yield f"{found['rows']}"
+    fastest = found["rows"][found["fastest"]]
+    [one] = json.loads(box.run(f"simulate {question} {fastest['options']} --json").out)["answers"]
+    if not math.isclose(one["step_time_s"], fastest["step_time_s"], rel_tol=1e-9):
+        yield f"{fastest}: simulate says {one['step_time_s']}"
+    answer = box.run("advise -m llama-3.1-405b -H rtx4090 --global-batch 1 --search parallel "
+                     "--json")
+    found = json.loads(answer.out)
+    if answer.status != 3 or found["feasible"] or found["rows"] or found["gap"] is not None:
+        yield f"status {answer.status}: {found}"
+
+
 # One micro-batch a step: an answer takes a tenth of a second.
 QUICK = "--seq 1024 --batch 1 --grad-accum 1"
 OWNED = [(f"-m llama-3.1-70b --tokens 20M {QUICK}", "rtx4090"),
@@ -540,6 +564,18 @@ def check_bad_input(box):
             ("advise -m gpt2 --tokens 1B --serve 100", ["--serve"]),
             ("advise -m gpt2 --tokens 1B --prices none.csv", ["none.csv"]),
             ("sweep -m gpt2 -H a100 --over deadline=1,2", ["deadline", "cannot be swept"]),
+            ("advise -m gpt2 --search parallel", ["--search parallel", "-H"]),
+            ("advise -m gpt2 --search all -H a100", ["--search all", "machines or parallel"]),
+            ("advise -m gpt2 --search parallel -H a100 --tp 2", ["--tp 2", "--over tp=2"]),
+            ("advise -m gpt2 --search parallel -H a100 --grad-accum 2", ["--grad-accum 2"]),
+            ("advise -m gpt2 --search parallel -H a100 -s l2l", ["-s l2l", "zero3"]),
+            ("advise -m gpt2 --search parallel -H a100 --over tiles=1,2", ["--over", "tiles"]),
+            ("advise -m gpt2 --search parallel -H a100 --over tp=3", ["--over", "no point"]),
+            ("advise -m gpt2 --search parallel -H a100 --machines a100", ["--machines"]),
+            ("advise -m gpt2 --search parallel -H a100 --max-nodes 2", ["--max-nodes"]),
+            ("advise -m gemma-3-4b --search parallel -H a100", ["gemma-3-4b", "alike"]),
+            ("simulate -m gpt2 -H a100 --search parallel", ["--search"]),
+            ("sweep -m gpt2 -H a100 --over search=parallel", ["search", "cannot be swept"]),
             ("advise -m gpt2 --tokens 1B x", ["x"])):
         yield from refused(box.run(line), words)
     for text, words in list(BAD_PRICES.items())[1:]:
@@ -557,6 +593,7 @@ def tests(box):
     yield "nearest", check_nearest(box)
     yield "prices", check_prices(box)
     yield "spot", check_spot(box)
+    yield "parallel", check_parallel(box)
     yield "owned", check_owned(box)
     yield "rented-budget", check_rented_budget(box)
     yield "part-prices", check_part_prices(box)

@@ -69,6 +69,9 @@ ASKED = (
     ("advice", "advise -m gpt2 --tokens 1B --machines a100,rtx4090 --max-nodes 2"),
     ("advice", "advise -m gpt2 --tokens 1B --machines a100,dgx2 --deadline 1 --budget 1"),
     ("advice", "advise -m gpt2 --tokens 1B --machines nebius-h100 --pay spot --over prefetch=1,2"),
+    ("parallel", "advise -m gpt2 -H dgx-a100 --gpus 2 --search parallel --over tp=1,2 "
+                 "--tokens 1B --global-batch 8"),
+    ("parallel", "advise -m llama-3.1-405b -H rtx4090 --search parallel --global-batch 1"),
     ("purchases", "advise -m gpt2 --tokens 1B -H rtx4090"),
     ("purchases", f"advise {FLAT} --tokens 1B --set gpu.memory_gib=0.001"),
     ("largest", f"plan {FLAT} --largest"),

@@ -790,6 +790,73 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
     return NULL;
 }
 
+static int64_t
+layers_of(const struct mw_model *model, int64_t pp, int64_t stage)
+{
+    return model->layers * (stage + 1) / pp - model->layers * stage / pp;
+}
+
+/* Whether stages between the first and the last that have as many layers differ in nothing but the
+ * micro-batches in flight. */
+static bool
+has_like_stages(const struct mw_model *model, const struct mw_settings *settings)
+{
+    return mw_layer_set_is_empty(&settings->recompute_set) &&
+           mw_model_count_blocks(model, mw_model_block_kind(model, 0), 0, model->layers) ==
+               model->layers;
+}
+
+/* Whether an earlier stage, of which no fewer micro-batches are in flight, stands for it. */
+static bool
+is_stood_for(const struct mw_model *model, const struct mw_settings *settings, int64_t stage)
+{
+    int64_t pp = settings->pp;
+
+    for (int64_t s = 1; s < stage && stage + 1 < pp; s++)
+        if (layers_of(model, pp, s) == layers_of(model, pp, stage))
+            return has_like_stages(model, settings);
+    return false;
+}
+
+int64_t
+mw_sizing_stands_for(const struct mw_sizing *sizing)
+{
+    int64_t stages = 1;
+
+    if (!sizing->stage || !has_like_stages(sizing->model, &sizing->settings))
+        return 1;
+    for (int64_t s = sizing->stage + 1; s + 1 < sizing->pp; s++)
+        stages += layers_of(sizing->model, sizing->pp, s) == sizing->layers;
+    return stages;
+}
+
+struct mw_sizing *
+mw_sizing_new_distinct(const struct mw_model *model, const struct mw_hardware *hardware,
+                       const struct mw_settings *settings, GError **error)
+{
+    struct mw_sizing *first = NULL, *stage = NULL;
+    struct mw_model_walk walk;
+    int64_t ops = 0;
+
+    if (!mw_sizing_check(model, hardware, settings, &walk, error))
+        return NULL;
+    for (int64_t s = 0; s < settings->pp; s++) {
+        if (is_stood_for(model, settings, s))
+            continue;
+        stage = size_stage(model, hardware, settings, &walk, s, &ops, error);
+        if (!stage)
+            break;
+        if (first)
+            add_stage(first, stage);
+        else
+            first = stage;
+    }
+    if (stage)
+        return first;
+    mw_sizing_free(first);
+    return NULL;
+}
+
 void
 mw_sizing_free(struct mw_sizing *sizing)
 {

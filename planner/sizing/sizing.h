@@ -324,6 +324,13 @@ struct mw_sizing {
  * Returns NULL with an error if the combination makes no sense; "does not fit" is a result. */
 struct mw_sizing *mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
                                 const struct mw_settings *settings, GError **error);
+/* The same of a pipeline without the stages that are like an earlier one, which has as many
+ * micro-batches in flight or more: it fits if all stages do.  No number of ops is too large. */
+struct mw_sizing *mw_sizing_new_distinct(const struct mw_model *model,
+                                         const struct mw_hardware *hardware,
+                                         const struct mw_settings *settings, GError **error);
+/* Of its stages how many this one stands for. */
+int64_t mw_sizing_stands_for(const struct mw_sizing *sizing);
 void mw_sizing_free(struct mw_sizing *sizing); /* NULL is allowed */
 
 /* Sub-groups, as DeepSpeed forms them of the trained parameters of a rank: a group is filled with

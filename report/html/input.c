@@ -31,6 +31,7 @@ static const struct mw_page_kind kinds[] = {
     {MW_SCHEMA_LARGEST, "largest models that fit", "largest", IN(FIGURES) | IN(INPUTS)},
     {MW_SCHEMA_CUTS, "ways to divide a step", "front", IN(FIGURES) | IN(INPUTS)},
     {"memwall-purchases/1", "what to buy for a machine", "steps", IN(FIGURES) | IN(INPUTS)},
+    {"memwall-parallel/1", "ways to divide a training", "rows", IN(FIGURES) | IN(INPUTS)},
     {"memwall-check/1", "verdict of a gate", NULL, IN(FIGURES) | IN(INPUTS)},
 };
 

@@ -1,0 +1,85 @@
+/* The bounds of parallel.h: of a point's time and memory, from what groups of points have in
+ * common. */
+#include "study/parallel_internal.h"
+
+/* With all on the GPU and nothing partitioned: what activations and logits take does not depend on
+ * it. */
+bool
+mw_parallel_room_of(const struct mw_parallel_space *space, const struct mw_parallel_block *block,
+                    struct mw_parallel_room *out)
+{
+    const struct mw_parallel_variant plain = {.strategy = space->strategies.one[0],
+                                              .shard_group = MW_SHARD_ALL};
+    struct mw_settings settings;
+    struct mw_sizing *first =
+        mw_parallel_settings(space, block, &plain, &settings)
+            ? mw_sizing_new_distinct(space->model, space->hardware, &settings, NULL)
+            : NULL;
+
+    *out = (struct mw_parallel_room){0};
+    for (const struct mw_sizing *stage = first; stage; stage = stage->next_stage) {
+        const int64_t *gpu = stage->ledger[MW_TIER_GPU];
+        out->gpu_bytes[out->count] = gpu[MW_PURPOSE_ACTIVATIONS] + gpu[MW_PURPOSE_LOGITS] +
+                                     gpu[MW_PURPOSE_STAGE_BUFFERS] +
+                                     (int64_t)stage->beside[MW_BESIDE_ACTIVATIONS] +
+                                     (int64_t)stage->beside[MW_BESIDE_LOGITS];
+        out->checkpoint_bytes[out->count++] = gpu[MW_PURPOSE_ACTIVATION_CHECKPOINTS];
+        for (int t = 0; t < MW_TIER_COUNT; t++)
+            out->capacity[t] = stage->tiers[t].capacity_bytes;
+    }
+    mw_sizing_free(first);
+    return out->count > 0;
+}
+
+int64_t
+mw_parallel_need_bytes(const struct mw_parallel_room *room,
+                       const struct mw_parallel_variant *variant,
+                       const struct mw_parallel_state *state, int stage, int tier)
+{
+    return state->of[stage].home_bytes[tier] + (tier == MW_TIER_GPU ? room->gpu_bytes[stage] : 0) +
+           (tier == variant->tier[MW_STATE_ACTIVATIONS] ? room->checkpoint_bytes[stage] : 0);
+}
+
+bool
+mw_parallel_has_room(const struct mw_parallel_room *room, const struct mw_parallel_variant *variant,
+                     const struct mw_parallel_state *state)
+{
+    for (int i = 0; i < room->count; i++)
+        for (int t = 0; t < MW_TIER_COUNT; t++)
+            if (mw_parallel_need_bytes(room, variant, state, i, t) > room->capacity[t])
+                return false;
+    return true;
+}
+
+/* Time of other lanes is the longest of several lines, and so above the line through two of its
+ * points, beyond them. */
+static struct mw_pipeline_beside
+beside_at(const struct mw_parallel_line *line, int64_t micro_batches)
+{
+    double more = micro_batches > 2 ? (double)(micro_batches - 2) : 0;
+
+    return (struct mw_pipeline_beside){line->at.compute_s + more * line->more.compute_s,
+                                       line->at.lanes_s + more * line->more.lanes_s,
+                                       line->at.behind_s};
+}
+
+/* What sums up differs by the order of additions. */
+#define ROUNDING (1 - 1e-9)
+
+double
+mw_parallel_bound_s(const struct mw_parallel_shape *shape, const struct mw_parallel_pair *pair,
+                    const struct mw_parallel_choice *choice, const struct mw_parallel_state *state)
+{
+    struct mw_pipeline_beside beside[MW_PIPELINE_KINDS];
+    const struct mw_pipeline_order order = {pair->pp, shape->micro_batches, shape->stretches,
+                                            shape->schedule == MW_SCHEDULE_1F1B};
+    int64_t all = INT64_MAX;
+
+    for (int i = 0; state && i < shape->floor.count; i++)
+        beside[i] = beside_at(&state->of[i], shape->micro_batches);
+    return ROUNDING * mw_pipeline_floor_s(&shape->floor, order,
+                                          !choice->interval           ? 0
+                                          : choice->layers == MW_AUTO ? all
+                                                                      : choice->layers,
+                                          state ? beside : NULL);
+}
