@@ -149,7 +149,10 @@ can_run_programs(const struct cli_training *run, GError **error)
     for (size_t s = 0; s < run->answer->result->stage_count; s++)
         if (run->answer->result->stages[s].stretches > 1)
             return mw_refuse(error, "pipeline: run gives a stage one stretch of layers; give "
-                                    "{schedule=1f1b} or {schedule=gpipe}");
+                                    "{schedule=1f1b}, gpipe or zb-h1");
+    if (!run->answer->plan->barriered)
+        return mw_refuse(error, "pipeline: run ends each step before it begins the next one, and "
+                                "stages of this plan go on; give {schedule=1f1b}, gpipe or zb-h1");
     if (mw_optimizer_has_vectors(shape->optimizer) && (run->options.save || run->options.from))
         return mw_refuse(error,
                          "{optimizer=%s}: checkpoints have its sums over rows and columns of a "
