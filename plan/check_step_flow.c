@@ -420,6 +420,16 @@ joins_along(const struct mw_step_check *check, uint32_t index, enum mw_axis alon
     return true;
 }
 
+/* Whether the first stage meets the last one. */
+static bool
+joins_ends(const struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_comm *comm = &check->plan->comms[mw_step_work(check, index)->comm];
+    uint32_t of_stage = check->plan->world_ranks / (uint32_t)check->pp;
+
+    return comm->spans[MW_AXIS_PP].stride == of_stage * ((uint32_t)check->pp - 1);
+}
+
 /* One op for all parts, as the copies may be cut into unlike ones: of the word embedding alone,
  * which positions or a final norm may follow. */
 static bool
@@ -429,7 +439,7 @@ sums_copies(struct mw_step_check *check, uint32_t index, uint32_t t)
     const struct mw_step_shape *shape = &check->plan->shape;
     int64_t slices = mw_decoder_is_slice(&shape->decoder) ? 1 : check->tp;
     int64_t rows = (shape->decoder.vocab + slices - 1) / slices;
-    bool good = tensor->gradients_whole && is_copied(check, tensor) &&
+    bool good = tensor->gradients_whole && is_copied(check, tensor) && joins_ends(check, index) &&
                 mw_step_slot(check, index, MW_ROLE_GRADIENT) == tensor->gradient_slot &&
                 mw_step_work(check, index)->bytes ==
                     mw_dtype_bytes(tensor->gradient_dtype, rows * shape->decoder.hidden);

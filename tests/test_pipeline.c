@@ -201,6 +201,11 @@ check_copies(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
     g_assert_cmpint(sums, ==, 2);
     mw_plan_check_step(plan, false, why, sizeof why);
     g_assert_cmpstr(why, ==, "");
+    for (uint32_t c = 0; c < plan->comm_count && sizing->pp > 2; c++)
+        if (plan->comms[c].spans[MW_AXIS_PP].count == 2) /* the copies', with the second stage */
+            plan->comms[c].spans[MW_AXIS_PP].stride = (uint32_t)(sizing->dp * sizing->tp);
+    mw_plan_check_step(plan, false, why, sizeof why);
+    g_assert_true(sizing->pp == 2 || why[0]);
     mw_plan_free(plan);
 }
 
