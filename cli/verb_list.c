@@ -243,6 +243,32 @@ list_optimizers(struct mw_json_writer *json)
     return end(json);
 }
 
+static int
+list_schedules(struct mw_json_writer *json)
+{
+    begin(json, "memwall-schedules/1", "schedules");
+    if (!json)
+        mw_wrap_row(stdout, "schedule     runs  ",
+                    "order in a stage of p, of m micro-batches; bubble; source");
+    for (int i = 0; i < MW_SCHEDULE_COUNT; i++) {
+        const struct mw_schedule_row *of = mw_schedule_row(i);
+        if (json) {
+            mw_json_begin(json, NULL, '{', true);
+            mw_json_string(json, "schedule", of->name);
+            mw_json_boolean(json, "runs", of->runs);
+            mw_json_string(json, "order", of->order);
+            mw_json_string(json, "bubble", of->bubble);
+            mw_json_string(json, "source", of->source);
+            mw_json_end(json, '}');
+            continue;
+        }
+        g_autofree char *row = g_strdup_printf("%-11s  %-4s  ", of->name, of->runs ? "yes" : "no");
+        g_autofree char *text = g_strdup_printf("%s; %s; %s", of->order, of->bubble, of->source);
+        mw_wrap_row(stdout, row, text);
+    }
+    return end(json);
+}
+
 /* Of 16 bits an element, large enough that blocks and rows are whole. */
 #define ENCODED_ELEMENTS 65536
 #define ENCODED_SPARSITY 0.5
@@ -330,6 +356,7 @@ enum list {
     SOFTWARE,
     STRATEGIES,
     OPTIMIZERS,
+    SCHEDULES,
     ENCODINGS,
     DEVICES,
     RUNS,
@@ -337,11 +364,12 @@ enum list {
 };
 
 static const char *const list_names[LISTS + 1] = {
-    "models",     "types",     "hwprofiles", "software", "strategies",
-    "optimizers", "encodings", "devices",    "runs",     NULL};
+    "models",    "types",     "hwprofiles", "software", "strategies", "optimizers",
+    "schedules", "encodings", "devices",    "runs",     NULL};
 
 #define ALL_LISTS                                                                                  \
-    "models, types, hwprofiles, software, strategies, optimizers, encodings, devices or runs"
+    "models, types, hwprofiles, software, strategies, optimizers, schedules, encodings, devices "  \
+    "or runs"
 
 /* Other names for the same list, which a search by spelling would not find. */
 static const struct {
@@ -392,7 +420,7 @@ check_words(char **words, int count, bool as_json, enum list *list, GError **err
         return mw_refuse(
             error,
             "list: needs one of models, types, hwprofiles, software, strategies, optimizers, "
-            "encodings, devices and runs; see memwall list --help");
+            "schedules, encodings, devices and runs; see memwall list --help");
     if (!parse_list(words[0], list, error))
         return false;
     bool profiles = *list == PROFILES || *list == SOFTWARE;
@@ -424,6 +452,8 @@ answer(enum list list, const char *name, bool as_json)
         return list_strategies(json);
     case OPTIMIZERS:
         return list_optimizers(json);
+    case SCHEDULES:
+        return list_schedules(json);
     case ENCODINGS:
         return list_encodings(json);
     case DEVICES:
@@ -460,10 +490,10 @@ run(int argc, char **argv)
 const struct cli_verb cli_verb_list = {
     .name = "list",
     .summary = "list models, types of models, hardware profiles, software, strategies, optimizers, "
-               "encodings, devices or runs",
+               "schedules, encodings, devices or runs",
     .arguments =
-        "models [NAME]|types|hwprofiles [NAME]|software [NAME]|strategies|optimizers|encodings|"
-        "devices|runs",
+        "models [NAME]|types|hwprofiles [NAME]|software [NAME]|strategies|optimizers|schedules|"
+        "encodings|devices|runs",
     .examples = "memwall list models\n"
                 "memwall list models gpt2\n"
                 "memwall list hwprofiles rtx4090\n"
@@ -475,6 +505,7 @@ const struct cli_verb cli_verb_list = {
         "software: frameworks for --software; of one NAME, or .ini file, all keys and sources.\n"
         "strategies: names for -s.\n"
         "optimizers: names for --optimizer, and the state that each keeps.\n"
+        "schedules: names for --schedule, and how long stages wait for each other.\n"
         "encodings: how activations may be stored until backward needs them, ratios and costs.\n"
         "devices: what run and calibrate can compute on here.\n"
         "runs: runs whose state is on this machine's drives: durable steps, sizes, "

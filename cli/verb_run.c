@@ -9,6 +9,7 @@
 #include "cli/run/backend.h"
 #include "cli/run/begin.h"
 #include "cli/run/data.h"
+#include "cli/run/divided.h"
 #include "model/model.h"
 #include "cli/run/drives.h"
 #include "cli/run/paths.h"
@@ -432,7 +433,8 @@ train_and_save(struct run *run)
     int status;
 
     if (!cli_training_open(&run->training, &error) ||
-        !cli_run_alike_trained(&run->training, &alike, &error))
+        !cli_run_alike_trained(&run->training, &alike, &error) ||
+        (alike && !cli_run_divided_files(&run->training, &alike, &error)))
         return fail(run, error);
     if (!alike)
         return end_agreed(run, CLI_USAGE);
@@ -519,7 +521,8 @@ plan_and_run(struct run *run)
     bool alike;
     int lacks, rank;
 
-    if (!cli_run_alike_asked(training, &alike, &error))
+    if (!cli_run_alike_asked(training, &alike, &error) ||
+        (alike && !cli_run_divided_asked(training, &alike, &error)))
         return fail(run, error);
     if (!alike)
         return end_agreed(run, CLI_USAGE);

@@ -29,8 +29,12 @@ static char *
 names_of_tensors(void *data, int rank, int ranks, const struct mw_commit_extent *extent)
 {
     const struct question *question = data;
-    const struct mw_durable_options run = {.plan = question->homes.plan,
-                                           .decoder = &question->homes.decoder};
+    const struct cli_run_homes *homes = &question->homes;
+    const struct mw_durable_options run = {.plan = homes->plan,
+                                           .decoder = &homes->decoder,
+                                           .later = (const struct mw_plan *const *)homes->later,
+                                           .later_count = homes->later_count,
+                                           .slices = homes->slices};
 
     return run.plan ? mw_durable_names(&run, rank, ranks, extent) : NULL;
 }
@@ -355,7 +359,11 @@ add_lost(const char *directory, bool good, struct mw_verified *verified, GError 
 static void
 say_frozen(const struct cli_run_homes *homes)
 {
-    if (homes->plan && mw_frozen_is_there(homes->plan) && homes->weights)
+    bool frozen = homes->plan && mw_frozen_is_there(homes->plan);
+
+    for (int i = 0; i < homes->later_count; i++)
+        frozen |= mw_frozen_is_there(homes->later[i]);
+    if (frozen && homes->weights)
         cli_say("what is not trained is in %s, which a resume needs and verify has not looked into",
                 homes->weights);
 }

@@ -1,6 +1,6 @@
-"""What experiments share that predict configurations and run them here: cpu-grid and gpu-grid, and
-the floor of a step, of cpu-overlap too.  A row of configurations.csv becomes a result: the row with
-what `memwall run --json` answered of it."""
+"""What experiments share that predict configurations and run them here: cpu-grid, cpu-ranks and
+gpu-grid, and the floor of a step, of cpu-overlap too.  A row of configurations.csv becomes a
+result: the row with what `memwall run --json` answered of it."""
 import csv
 import os
 import statistics
@@ -39,6 +39,19 @@ def launch(ranks, *words):
     if done.returncode:
         raise common.Failed(f"{' '.join(command)}: status {done.returncode}: {done.stderr.strip()}")
     return done.stdout
+
+
+def calibrate(folder, ranks):
+    profile = folder / f"here-{ranks}.ini"
+    launch(ranks, "calibrate", "-o", str(profile), "--nvme", str(folder))
+    return profile
+
+
+def median_round(rounds):
+    """Of a configuration: the round whose error is the median of all (the lower of two)."""
+    ordered = sorted(rounds, key=lambda r: r["error"])
+    middle = ordered[(len(ordered) - 1) // 2]
+    return {**middle, "least_error": ordered[0]["error"], "most_error": ordered[-1]["error"]}
 
 
 def busiest(compare):

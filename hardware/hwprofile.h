@@ -61,6 +61,7 @@ struct mw_memory_use {
     double pinned_rounding;   /* share of pinned buffers that are rounded up to powers of 2 */
     double bytes_per_logit;   /* of logits, loss and their gradients; a plan may keep fewer */
     bool logits_whole;        /* the loss is computed of all tokens at once */
+    bool checkpoints_whole;   /* each tensor slice keeps all of an activation checkpoint */
     double bytes_per_softmax; /* kept of a stored score beside what a product reads; 0: nothing */
     double activations_kept;  /* without recomputation, as a multiple of those counted; 0: the
                                  * bound of eager frameworks */

@@ -56,6 +56,8 @@ bool mw_launch_is_on_nvme(const struct mw_launch_plan *plan, enum mw_state state
 bool mw_launch_uses_nvme(const struct mw_launch_plan *plan);
 /* A checkpoint for several layers together. */
 bool mw_launch_groups_layers(const struct mw_launch_plan *plan);
+bool mw_launch_overlaps_steps(const struct mw_launch_plan *plan);
+bool mw_launch_fills_bubbles(const struct mw_launch_plan *plan); /* by gradients of weights */
 bool mw_launch_trains_lora(const struct mw_launch_plan *plan);
 
 /* Rules of several targets (rules.c): of software that has the usual strategies and reaches no

@@ -121,6 +121,9 @@ static const struct mw_launch_rule rules[] = {
     {"shard-group", MW_LAUNCH_CARRIED, NULL, NULL},
     {"schedule", MW_LAUNCH_REFUSED, all_forward_first,
      "its stages do one forward and one backward in turn"},
+    {"schedule", MW_LAUNCH_REFUSED, mw_launch_fills_bubbles,
+     "its backward computes gradients of inputs and weights together"},
+    {"schedule", MW_LAUNCH_REFUSED, mw_launch_overlaps_steps, "it ends each step with a flush"},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
     {"virtual-stages", MW_LAUNCH_CARRIED, NULL, NULL},
     {"overlap", MW_LAUNCH_CARRIED, NULL, NULL},
@@ -183,7 +186,7 @@ add_recompute(GString *shell, const struct mw_launch_plan *plan)
     mw_launch_option(shell, "--recompute-method", some ? "block" : "uniform");
     mw_launch_option_number(shell, "--recompute-num-layers",
                             some ? s->recompute_layers : s->checkpoint_interval);
-    if (s->tp > 1 && s->checkpoint_partition == 1 && !s->sequence_parallel)
+    if (s->tp > 1 && s->checkpoint_partition != 0 && !s->sequence_parallel)
         mw_launch_word(shell, "--distribute-saved-activations");
 }
 

@@ -114,6 +114,18 @@ mw_launch_trains_lora(const struct mw_launch_plan *plan)
 }
 
 bool
+mw_launch_overlaps_steps(const struct mw_launch_plan *plan)
+{
+    return mw_settings_no_flush(&plan->sizing->settings);
+}
+
+bool
+mw_launch_fills_bubbles(const struct mw_launch_plan *plan)
+{
+    return mw_settings_weights_later(&plan->sizing->settings);
+}
+
+bool
 mw_launch_groups_layers(const struct mw_launch_plan *plan)
 {
     return plan->sizing->settings.checkpoint_interval > 1;

@@ -169,6 +169,9 @@ add_share(struct mean means[MW_OPERATOR_COUNT], struct share share)
     sum->kept_scores = MW_SUM(before.kept_scores, MW_PRODUCT(share.layers, info->kept_scores));
     sum->kept_bytes = MW_SUM(before.kept_bytes, MW_PRODUCT(share.layers, info->kept_bytes));
     sum->coded_bytes = MW_SUM(before.coded_bytes, MW_PRODUCT(share.layers, info->coded_bytes));
+    sum->inputs_bytes = MW_SUM(before.inputs_bytes, MW_PRODUCT(share.layers, info->inputs_bytes));
+    sum->results_bytes =
+        MW_SUM(before.results_bytes, MW_PRODUCT(share.layers, info->results_bytes));
     sum->output_bytes = MAX(before.output_bytes, info->output_bytes);
     sum->launches = MAX(before.launches, info->launches);
 }
@@ -195,7 +198,8 @@ divide(struct mw_operator_info *info, int64_t layers)
     int64_t *const sums[] = {&info->params,        &info->forward_flops,  &info->backward_flops,
                              &info->forward_bytes, &info->backward_bytes, &info->saved_bytes,
                              &info->kept_scores,   &info->kept_bytes,     &info->coded_bytes,
-                             &info->sides,         &info->weight_bytes};
+                             &info->sides,         &info->weight_bytes,   &info->inputs_bytes,
+                             &info->results_bytes};
 
     for (size_t i = 0; i < G_N_ELEMENTS(sums); i++)
         *sums[i] = mw_divide_up(*sums[i], layers);

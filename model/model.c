@@ -438,6 +438,10 @@ add_kept(struct mw_operator_info *info, const struct mw_walk *walk,
 
     if (!elements)
         return;
+    if (info->trained && (pass->of_weights || pass->weights_too || pass->norms))
+        info->inputs_bytes = MW_SUM(info->inputs_bytes, MW_PRODUCT(element_bytes, elements));
+    if (info->trained && pass->norms)
+        info->results_bytes = MW_SUM(info->results_bytes, MW_PRODUCT(element_bytes, elements));
     info->saved_bytes = MW_SUM(info->saved_bytes, MW_PRODUCT(element_bytes, elements));
     info->kept_bytes =
         MW_SUM(info->kept_bytes, mw_encoding_bytes(encoding, elements, element_bytes, sparsity));
@@ -468,6 +472,8 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
         info->output_bytes =
             MW_SUM(info->output_bytes, MW_PRODUCT(walk->element_bytes[row->output_element],
                                                   walk->tokens, walk->dims.width[row->output[i]]));
+    if (info->trained && info->product_count && info->params)
+        info->results_bytes = MW_SUM(info->results_bytes, info->output_bytes);
 }
 
 static bool
@@ -510,7 +516,7 @@ static void
 drop_backward(struct mw_operator_info *info)
 {
     info->backward_flops = info->backward_bytes = info->saved_bytes = 0;
-    info->kept_bytes = info->coded_bytes = 0;
+    info->kept_bytes = info->coded_bytes = info->inputs_bytes = info->results_bytes = 0;
 }
 
 struct mw_operator_info

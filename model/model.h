@@ -176,13 +176,15 @@ struct mw_operator_info {
     int64_t forward_bytes; /* device memory read and written outside matrix operands; without
                               * flash attention the scores too, which products write and read */
     int64_t backward_bytes;
-    int64_t weight_bytes; /* of these, what gradients of its own weights alone need */
-    int64_t saved_bytes;  /* activations that backward needs, per rank */
-    int64_t kept_scores;  /* elements of softmax's result among them */
-    int64_t kept_bytes;   /* the same as they are stored meanwhile, */
-    int64_t coded_bytes;  /* and what storing them moves, as restoring them does */
-    int64_t output_bytes; /* its result */
-    uint32_t launches;    /* kernels, forward */
+    int64_t weight_bytes;  /* of these, what gradients of its own weights alone need */
+    int64_t saved_bytes;   /* activations that backward needs, per rank */
+    int64_t kept_scores;   /* elements of softmax's result among them */
+    int64_t kept_bytes;    /* the same as they are stored meanwhile, */
+    int64_t coded_bytes;   /* and what storing them moves, as restoring them does */
+    int64_t inputs_bytes;  /* of saved_bytes, what the gradients of its weights need, and */
+    int64_t results_bytes; /* gradients of results that these need beside it */
+    int64_t output_bytes;  /* its result */
+    uint32_t launches;     /* kernels, forward */
 };
 
 struct mw_shape {

@@ -109,6 +109,9 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
                               mw_dtype_name(s->checkpoint_dtype));
     if (s->layer_order && (!s->checkpoint_interval || s->kept_layers))
         return mw_plan_refuse(check, "step: layer-order needs an interval, and keeps no layers");
+    if (s->weights_later && (s->checkpoint_interval || s->kept_encodings || s->tensor_overlap))
+        return mw_plan_refuse(check, "step: weights-later keeps all activations as they are, "
+                                     "without an interval, encodings or tensor-overlap");
     if (s->has_decoder && s->kept_layers && s->kept_layers >= s->decoder.layers)
         return mw_plan_refuse(check,
                               "step: keeps %" PRId64 " layers: must be fewer than the "

@@ -57,6 +57,9 @@ mw_step_splits(const struct mw_step_check *check, int32_t layer, int operator_)
     uint32_t t =
         layer < 0 ? MW_NONE : check->tensor_of[(layer + 1) * MW_OPERATOR_COUNT + operator_];
 
+    if (check->plan->shape.weights_later)
+        return t != MW_NONE && check->plan->tensors[t].trainable &&
+               check->weights_apart >> operator_ & 1;
     return t != MW_NONE && check->plan->shape.tensor_overlap && check->tp > 1 &&
            mw_operator_row(operator_)->sums_backward && check->plan->tensors[t].trainable;
 }
@@ -87,6 +90,23 @@ mw_step_tier(const struct mw_step_check *check, uint32_t slot)
 }
 
 /* --- layers and tensors ---------------------------------------------------------------------- */
+
+/* Operators whose weights' gradients may come later: all that have parameters; of a model that no
+ * executor runs, those of which any op says so. */
+static uint32_t
+find_apart(const struct mw_step_check *check)
+{
+    uint32_t all = 0;
+
+    for (int o = 1; o < MW_OPERATOR_COUNT && check->plan->shape.has_decoder; o++)
+        all |= mw_operator_row(o)->parameters ? 1u << o : 0;
+    for (uint32_t i = 0; i < check->op_count && !check->plan->shape.has_decoder; i++) {
+        const struct mw_work *work = mw_step_work(check, check->ops[i]);
+        if (work->kind == MW_OP_COMPUTE && work->object == MW_OBJECT_GRADIENTS)
+            all |= 1u << work->operator_;
+    }
+    return all;
+}
 
 static int64_t
 count_layers(const struct mw_plan *plan)
@@ -555,6 +575,7 @@ check_programs(struct mw_step_check *check, const uint32_t *sorted, const uint32
         check->program = p;
         check->ops = sorted + begin[p];
         check->op_count = begin[p + 1] - begin[p];
+        check->weights_apart = find_apart(check);
         good = check_program(check);
         if (!good)
             break;

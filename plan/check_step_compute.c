@@ -127,8 +127,24 @@ put_operator(struct row *row, struct expected it)
         it.checkpoint = it.received = false;
     }
     it.of_weights = true;
-    if (back && mw_step_splits(check, it.layer, it.operator_))
+    if (back && mw_step_splits(check, it.layer, it.operator_) && !check->plan->shape.weights_later)
         put(row, it);
+}
+
+/* The gradients of weights that the way back has left, a row of ops that only follow it. */
+static void
+put_weights(struct row *row)
+{
+    const struct mw_step_check *check = row->check;
+    struct expected it = {.phase = MW_PHASE_BACKWARD, .of_weights = true};
+
+    for (int64_t l = check->layer_behind - 1; l >= check->layer_first; l--)
+        for (int o = MW_OPERATOR_COUNT - 1; o > 0; o--) {
+            it.layer = (int32_t)l;
+            it.operator_ = (uint8_t)o;
+            if (mw_step_splits(check, it.layer, o))
+                put_operator(row, it);
+        }
 }
 
 static void
@@ -345,6 +361,8 @@ make_row(struct row *row)
         put_return(row, first);
     if (shape->layer_order && shape->checkpoint_interval && shape->has_decoder)
         mark_stops(row);
+    if (shape->weights_later)
+        put_weights(row);
 }
 
 /* --- ops along it ---------------------------------------------------------------------------- */

@@ -45,14 +45,26 @@ is_of_one_part(const struct mw_step_check *check, uint32_t by, uint32_t index)
            a->tile == b->tile && shard_of(check, by) == shard_of(check, index);
 }
 
+/* Operands of gradients of weights that come later lie there for one micro-batch. */
+static bool
+holds_micro_batch(uint8_t purpose)
+{
+    return purpose == MW_PURPOSE_PRODUCT_INPUTS || purpose == MW_PURPOSE_RESULT_GRADIENTS;
+}
+
 static bool
 check_content(struct mw_step_check *check, uint32_t index, const struct mw_use *use)
 {
     uint32_t by = check->slots[use->slot].definer;
+    uint8_t purpose = check->plan->slots[use->slot].purpose;
+    bool micro_batch = holds_micro_batch(purpose);
 
-    if (!holds_one_part(check->plan->slots[use->slot].purpose) || use->mode == MW_USE_DEFINE)
+    if ((!holds_one_part(purpose) && !micro_batch) || use->mode == MW_USE_DEFINE)
         return true;
-    if (by != MW_NONE && is_of_one_part(check, by, index))
+    if (by != MW_NONE && !micro_batch && is_of_one_part(check, by, index))
+        return true;
+    if (by != MW_NONE && micro_batch &&
+        check->plan->ops[by].micro_batch == check->plan->ops[index].micro_batch)
         return true;
     return mw_plan_refuse(&check->base, "%s: uses slot %u, which holds what %s put there",
                           mw_step_label(check, index).text, use->slot,
@@ -408,6 +420,16 @@ joins_along(const struct mw_step_check *check, uint32_t index, enum mw_axis alon
     return true;
 }
 
+/* Whether the first stage meets the last one. */
+static bool
+joins_ends(const struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_comm *comm = &check->plan->comms[mw_step_work(check, index)->comm];
+    uint32_t of_stage = check->plan->world_ranks / (uint32_t)check->pp;
+
+    return comm->spans[MW_AXIS_PP].stride == of_stage * ((uint32_t)check->pp - 1);
+}
+
 /* One op for all parts, as the copies may be cut into unlike ones: of the word embedding alone,
  * which positions or a final norm may follow. */
 static bool
@@ -417,7 +439,7 @@ sums_copies(struct mw_step_check *check, uint32_t index, uint32_t t)
     const struct mw_step_shape *shape = &check->plan->shape;
     int64_t slices = mw_decoder_is_slice(&shape->decoder) ? 1 : check->tp;
     int64_t rows = (shape->decoder.vocab + slices - 1) / slices;
-    bool good = tensor->gradients_whole && is_copied(check, tensor) &&
+    bool good = tensor->gradients_whole && is_copied(check, tensor) && joins_ends(check, index) &&
                 mw_step_slot(check, index, MW_ROLE_GRADIENT) == tensor->gradient_slot &&
                 mw_step_work(check, index)->bytes ==
                     mw_dtype_bytes(tensor->gradient_dtype, rows * shape->decoder.hidden);
@@ -831,11 +853,43 @@ check_part_op(struct mw_step_check *check, uint32_t index)
 }
 
 static bool
+uses_purpose(const struct mw_step_check *check, uint32_t index, enum mw_purpose purpose)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+
+    for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
+        if (check->plan->slots[check->plan->uses[u].slot].purpose == purpose)
+            return true;
+    return false;
+}
+
+/* Where gradients of weights come later, ops leave or find there what these take: inputs from the
+ * first layer's on, and gradients of results from those of the last layer's output on. */
+static bool
+check_operands(struct mw_step_check *check, uint32_t index)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+    bool back = op->phase == MW_PHASE_BACKWARD;
+    bool head = mw_operator_row(mw_step_work(check, index)->operator_)->place == MW_PLACE_HEAD;
+
+    if (!check->plan->shape.weights_later)
+        return true;
+    if ((op->layer >= 0 || (head && !back)) &&
+        !uses_purpose(check, index, MW_PURPOSE_PRODUCT_INPUTS))
+        return refuse(check, index, "has no slot of inputs for the gradients of weights");
+    return !back || head || uses_purpose(check, index, MW_PURPOSE_RESULT_GRADIENTS) ||
+           refuse(check, index, "has no slot of results' gradients for those of weights");
+}
+
+static bool
 check_op(struct mw_step_check *check, uint32_t index)
 {
     const struct mw_work *work = mw_step_work(check, index);
 
-    if (!check_hop(check, index) || (work->kind == MW_OP_COMPUTE && !check_rooms(check, index)))
+    if (!check_hop(check, index))
+        return false;
+    if (work->kind == MW_OP_COMPUTE &&
+        (!check_rooms(check, index) || !check_operands(check, index)))
         return false;
     if (work->object == MW_OBJECT_STATE || work->object == MW_OBJECT_UPDATED)
         return work->kind == MW_OP_AGREE || mw_step_check_chunk_op(check, index);

@@ -129,6 +129,8 @@ mw_purpose_name(int purpose)
         [MW_PURPOSE_SAVES] = "saves",
         [MW_PURPOSE_CHECKSUMS] = "checksums",
         [MW_PURPOSE_OPTIMIZER_VECTORS] = "optimizer-vectors",
+        [MW_PURPOSE_PRODUCT_INPUTS] = "product-inputs",
+        [MW_PURPOSE_RESULT_GRADIENTS] = "result-gradients",
     };
 
     return lookup(names, MW_PURPOSE_COUNT, purpose);

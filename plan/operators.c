@@ -36,7 +36,8 @@
 
 /* A norm reads x and writes y; its backward reads x and dy and writes dx. */
 #define NORM_PASS(width_, when_)                                                                   \
-    PASS(width_, .forward = 2, .backward = 3, .kept = 1, .launches = 1, .when = when_)
+    PASS(width_, .forward = 2, .backward = 3, .kept = 1, .norms = true, .launches = 1,             \
+         .when = when_)
 
 /* The end of a branch: bias (each slice has all of it), dropout with a mask of one byte per
  * element, residual addition. */
@@ -177,7 +178,7 @@ static const struct mw_operator_parameter projection_parameters[] = {
 /* The backward of flash attention also reads its result, which is kept once for both operators,
  * unless the product takes another type. */
 static const struct mw_operator_pass projection_passes[] = {
-    PASS(ATTENDED, .kept = 1, .when = MW_HAS(FLASH_ATTENTION)),
+    PASS(ATTENDED, .kept = 1, .weights_too = true, .when = MW_HAS(FLASH_ATTENTION)),
     PASS(ATTENDED, .kept = 1, .of_weights = true,
          .when = MW_HAS(FLASH_ATTENTION) | MW_HAS(CAST_PRODUCTS)),
     PASS(ATTENDED, .kept = 1, .of_weights = true, .when = MW_HAS(STORED_SCORES)),

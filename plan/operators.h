@@ -196,6 +196,8 @@ struct mw_operator_pass {
     /* `backward` and `kept` serve the gradients of the operator's own weights; they do not count
      * where these are frozen. */
     bool of_weights;
+    bool weights_too; /* what is kept serves these gradients as well as that of the input, */
+    bool norms;       /* and so does the gradient of as many elements: the result of a norm */
     enum mw_element element;
     mw_features when;
 };

@@ -139,6 +139,9 @@ enum mw_purpose {
     MW_PURPOSE_SAVES,             /* saves, every K steps, of state that is not on NVMe */
     MW_PURPOSE_CHECKSUMS,         /* checksums of pages on NVMe, for checking reads */
     MW_PURPOSE_OPTIMIZER_VECTORS, /* of rows and columns: plan/optimizers.h */
+    /* of a micro-batch, until the gradients of weights are computed, where these come later: */
+    MW_PURPOSE_PRODUCT_INPUTS,   /* inputs of products and norms, */
+    MW_PURPOSE_RESULT_GRADIENTS, /* and gradients of their results */
     MW_PURPOSE_COUNT
 };
 
@@ -511,6 +514,8 @@ struct mw_step_shape {
     bool tensor_overlap; /* backward sums up gradients of tensor slices' inputs beside the products
                              * of the weights' gradients, which are ops of their own; of slices that
                              * share tokens it gathers inputs and gradients by ops */
+    bool weights_later;  /* the gradients of layers' weights are ops of their own, which come once
+                          * their micro-batch has gone back through all layers of the rank */
     bool updates_beside; /* a chunk waits for its own gradients, and not for a norm */
     bool whole_checkpoints; /* of all activations of a layer: nothing is recomputed */
     bool layer_order;       /* all micro-batches pass a checkpoint group before the next */

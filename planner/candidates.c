@@ -349,16 +349,23 @@ mw_planner_candidates(const struct mw_request *request, const struct mw_settings
 
 /* --- the most layers ------------------------------------------------------------------------- */
 
+/* Interleaved stages have as many stretches each, of as many layers. */
+static int64_t
+layers_step(const struct mw_settings *resolved)
+{
+    return resolved->virtual_stages > 1 ? resolved->pp * resolved->virtual_stages : 1;
+}
+
 static bool
-layers_fit(const struct mw_request *request, const struct mw_settings *resolved, int64_t layers)
+layers_fit(const struct mw_request *request, const struct mw_settings *resolved, int64_t steps)
 {
     struct mw_model model = *request->model;
     struct mw_request smaller = {&model, request->hardware};
     struct mw_settings s = *resolved;
 
     /* In a mixture of experts the leading dense layers come first. */
-    model.layers = layers;
-    model.dense_layers = MIN(model.dense_layers, layers);
+    model.layers = steps * layers_step(resolved);
+    model.dense_layers = MIN(model.dense_layers, model.layers);
     if (!mw_model_validate(&model, model.name, NULL))
         return false;
     if (s.micro_batch == MW_AUTO)
@@ -381,9 +388,10 @@ mw_planner_largest_layers(const struct mw_request *request, const struct mw_sett
         g_propagate_error(error, g_steal_pointer(&refused));
         return -1;
     }
-    int64_t layers = mw_fits_largest(request, resolved, layers_fit, 1, LAYERS_MAX);
+    int64_t step = layers_step(resolved), fewest = step > 1 ? 1 : resolved->pp;
+    int64_t steps = mw_fits_largest(request, resolved, layers_fit, fewest, LAYERS_MAX / step);
     probe = *resolved;
     probe.ops_max = OPS_UNLIMITED;
-    *more = layers_fit(request, &probe, layers + 1);
-    return layers;
+    *more = layers_fit(request, &probe, MAX(fewest, steps + 1));
+    return steps * step;
 }

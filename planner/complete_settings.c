@@ -106,12 +106,16 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->sequence_parallel = MW_AUTO;
     else if (s->sequence_parallel == MW_AUTO)
         s->sequence_parallel = request->hardware->offers.sequence_parallel && seq % s->tp == 0;
+    if (s->tp > 1 && s->checkpoint_partition == MW_AUTO &&
+        request->hardware->memory_use.checkpoints_whole)
+        s->checkpoint_partition = 0;
     s->seq = seq;
     if (s->step_tokens_max == MW_AUTO)
         s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO
                                  ? mw_default_step_tokens(model, s)
                                  : 0;
-    bool keeps = mw_kept_encodings(&s->kept_as) && !recomputes_some(s);
+    bool keeps = mw_settings_no_flush(s) || mw_settings_weights_later(s) ||
+                 (mw_kept_encodings(&s->kept_as) && !recomputes_some(s));
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = keeps && s->checkpoint_dtype == MW_DTYPE_NONE ? 0 : 1;
     if (s->checkpoint_interval == MW_INTERVAL_SQRT)
@@ -512,22 +516,86 @@ check_recompute(const struct mw_model *model, const struct mw_settings *s, GErro
     return true;
 }
 
+/* Gradients of weights that come later need all that a micro-batch's passes have made. */
+static bool
+check_weights_later(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    const char *name = mw_schedule_row(s->schedule)->name;
+
+    if (s->checkpoint_interval)
+        return mw_refuse(error,
+                         "{schedule=%s}: keeps all activations for the gradients of weights; give "
+                         "{activation-checkpoint-interval=0}",
+                         name);
+    if (mw_kept_encodings(&s->kept_as))
+        return mw_refuse(error, "{schedule=%s}: keeps activations as they are; leave out {%s}",
+                         name, kept_setting(s));
+    if (s->trained.frozen)
+        return mw_refuse(error, "{schedule=%s}: trains all parameters; leave out {train}", name);
+    if (model->experts)
+        return mw_refuse(error,
+                         "{schedule=%s}: model %s is a mixture of experts, whose gradients are not "
+                         "split; give {schedule=1f1b}",
+                         name, model->name);
+    return true;
+}
+
+/* A stage has the passes of two steps in hand, and updates by itself. */
+static bool
+check_no_flush(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    const struct mw_strategy_traits *strategy = mw_strategy_traits(s->strategy);
+    const char *name = mw_schedule_row(s->schedule)->name;
+    bool moves = false;
+
+    for (int state = 0; state < MW_STATE_COUNT; state++)
+        moves |= mw_placement_has(&s->placement[state], MW_TIER_CPU) ||
+                 mw_placement_has(&s->placement[state], MW_TIER_NVME);
+    if (moves || strategy->state[MW_STATE_GRADIENTS].partitioned)
+        return mw_refuse(error,
+                         "{schedule=%s}: is for states that stay whole on the GPU; give "
+                         "{strategy=ddp} or {strategy=zero1}, without offloading",
+                         name);
+    if (s->checkpoint_interval || mw_kept_encodings(&s->kept_as))
+        return mw_refuse(error,
+                         "{schedule=%s}: keeps all activations as they are; give "
+                         "{activation-checkpoint-interval=0}",
+                         name);
+    if (mw_settings_stashes(s) && (model->tied_embedding || s->layout == MW_LAYOUT_PAPER20))
+        return mw_refuse(error,
+                         "{schedule=%s}: updates after each micro-batch, without %s; give "
+                         "{schedule=2bw}",
+                         name,
+                         model->tied_embedding ? "sums of an embedding that is tied to the output"
+                                               : "fp32 gradients ({state-layout=paper20})");
+    if (s->commit == 1 || s->save_every > 0)
+        return mw_refuse(error,
+                         "{schedule=%s}: no step ends alone, so none is durable; leave out "
+                         "{commit} and {save-every}",
+                         name);
+    return true;
+}
+
 /* Of a pipeline. */
 static bool
 check_schedule(const struct mw_model *model, const struct mw_settings *s, GError **error)
 {
-    bool interleaved = s->schedule == MW_SCHEDULE_INTERLEAVED;
+    bool interleaved = mw_schedule_row(s->schedule)->interleaved;
 
     if (s->schedule != MW_SCHEDULE_1F1B && s->pp == 1)
         return mw_refuse(error,
                          "{schedule=%s}: is of a pipeline's stages; give {pp} of 2 or more, or "
                          "leave it out",
-                         interleaved ? "interleaved" : "gpipe");
+                         mw_schedule_row(s->schedule)->name);
     if (s->virtual_stages != MW_AUTO && !interleaved)
         return mw_refuse(error,
                          "{virtual-stages=%" G_GINT64_FORMAT "}: is of {schedule=interleaved}; "
                          "give both, or leave it out",
                          s->virtual_stages);
+    if (mw_settings_weights_later(s) && !check_weights_later(model, s, error))
+        return false;
+    if (mw_settings_no_flush(s) && !check_no_flush(model, s, error))
+        return false;
     if (!interleaved)
         return true;
     if (model->by_turns)

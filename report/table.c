@@ -224,8 +224,8 @@ print_ways(FILE *out, const struct mw_result *r)
         g_ptr_array_add(ways, g_strdup_printf("%" G_GINT64_FORMAT " interleaved stretches of "
                                               "layers in each stage",
                                               r->virtual_stages));
-    else if (r->schedule)
-        g_ptr_array_add(ways, g_strdup("all micro-batches forward before any goes back"));
+    else if (r->schedule_way)
+        g_ptr_array_add(ways, g_strdup(r->schedule_way));
     if (r->layer_order)
         g_ptr_array_add(ways, g_strdup("all micro-batches pass a layer before the next"));
     if (r->update_on_gpu)

@@ -56,9 +56,9 @@ static const struct mw_profile_key keys[] = {
      -1, MW_VALUE_REAL, AT(fp8_bytes_per_operand), 0, 0, NULL},
     {"attention", "score_forward_bytes", "bytes",
      "that unfused attention moves per score in forward, of 16 bits, without dropout; with "
-     "softmax, scale and mask in a kernel: 8",
+     "softmax, scale and mask in a kernel that writes what the mask hides: 3",
      1, 1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_score_forward), 0, 0, NULL},
-    {"attention", "score_backward_bytes", "bytes", "the same in backward; with such a kernel: 14",
+    {"attention", "score_backward_bytes", "bytes", "the same in backward; with such a kernel: 4",
      1, 1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_score_backward), 0, 0, NULL},
     {"collectives", "blocking", "", "whether nothing is computed while a collective runs", 1, 0, 1,
      true, 0, MW_VALUE_FLAG, AT(collectives_block), 0, 0, NULL},
@@ -206,6 +206,10 @@ static const struct mw_profile_key keys[] = {
      "whether the loss is computed of all tokens at once; else in as many chunks as memory asks "
      "for",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.logits_whole), 0, 0, NULL},
+    {"memory", "checkpoints_whole", "",
+     "whether each tensor slice keeps whole activation checkpoints; else its part of them, which "
+     "is gathered for the recompute",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.checkpoints_whole), 0, 0, NULL},
     MEMORY("activations_kept", "", activations_kept, 1, 10,
            "activations kept without recomputation, as a multiple of those that a fused backward "
            "needs; default: 1.7, as eager frameworks keep them"),

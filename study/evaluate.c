@@ -659,12 +659,15 @@ overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
     if (!sizing->settings.overlap || sizing->settings.serialize)
         return form->plan_total_s;
     const struct mw_step_parts parts = parts_of(sizing, hw, form);
-    double passes_s = parts.passes_s + parts.after_s;
+    double compute_s = parts.compute_s * (1 + mw_sizing_bubble(sizing));
+    double passes_s = fmax(compute_s, parts.lanes_s) + parts.after_s;
+    double updates =
+        mw_settings_stashes(&sizing->settings) ? (double)sizing->settings.grad_accum : 1;
 
     if (mw_settings_update_beside(&sizing->settings))
         return beside_s(sizing, passes_s, parts.update_s, parts.drives_s);
     return sizing->settings.dpu_start == MW_AUTO
-               ? passes_s + parts.update_s
+               ? passes_s + updates * parts.update_s
                : fmax(fmax(passes_s, parts.update_s), parts.compute_s + parts.update_sm_s);
 }
 

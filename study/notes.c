@@ -437,12 +437,19 @@ note_offers(const struct mw_question *question, const struct mw_sizing *sizing, 
 
 /* What slicing in use may have and this plan does not. */
 static void
-note_slicing(const struct mw_sizing *sizing, GPtrArray *notes)
+note_slicing(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
+    bool asked = question->settings.checkpoint_partition != MW_AUTO;
+
     if (sizing->tp > 1 && !sizing->shape.sequence_parallel)
         g_ptr_array_add(notes, mw_spelled("each slice keeps all that norms and residuals keep; "
                                           "with {sequence-parallel=on} its part of it, where the "
                                           "software has that"));
+    if (sizing->tp > 1 && !asked && !sizing->settings.checkpoint_partition &&
+        sizing->checkpoint_count && !mw_settings_keeps_whole(&sizing->settings))
+        g_ptr_array_add(notes, mw_spelled("each slice keeps whole activation checkpoints, as this "
+                                          "software does; with {checkpoint-partition=on} its part "
+                                          "of them, where the software has that"));
 }
 
 double
@@ -558,7 +565,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_left_out(question, strategy, sizing, notes);
     note_pieces(sizing, notes);
     note_experts(question, sizing, notes);
-    note_slicing(sizing, notes);
+    note_slicing(question, sizing, notes);
     note_offers(question, sizing, notes);
     mw_note_deepspeed(question, strategy, sizing, notes);
     note_length(sizing, notes);

@@ -333,7 +333,8 @@ refuse_all(const struct mw_parallel_space *space, GError **error)
     if (!space->shapes->len)
         return mw_refuse(error,
                          "{search=parallel}: no division of the GPUs has whole micro-batches of "
-                         "{global-batch=%" G_GINT64_FORMAT "} and values that {over} leaves",
+                         "{global-batch=%" G_GINT64_FORMAT "}, an order that is searched (1f1b, "
+                         "gpipe, interleaved) and values that {over} leaves",
                          space->base.global_batch);
     if (!space->points)
         return mw_refuse(error, "{search=parallel}: no point has the values of recomputation, "

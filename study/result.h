@@ -158,27 +158,28 @@ struct mw_result {
     char *partition; /* "bandwidth-centric" or "owner-broadcast" */
     char *commit;    /* "step" or "none" */
     char *state_layout;
-    char *dtype;             /* of parameters and activations: "bf16" or "fp16" */
-    bool shares_slots;       /* slots whose contents never meet share bytes */
-    bool scores_again;       /* attention's scores are formed again in backward */
-    bool serial;             /* transfers and collectives do not run beside compute */
-    int64_t dpu_start;       /* -1: no delayed parameter update */
-    bool update_on_gpu;      /* of state that rests elsewhere */
-    const char *schedule;    /* of a pipeline's micro-batches; NULL: one forward, one backward */
-    int64_t shard_group;     /* data-parallel GPUs that states are partitioned over; 0: all */
-    int64_t virtual_stages;  /* stretches of layers that a stage has */
-    bool layer_order;        /* micro-batches pass a layer one after the other */
-    bool whole_checkpoints;  /* of all activations of a layer */
-    bool update_beside;      /* of a chunk, beside backward */
-    char *optimizer;         /* NULL: adamw */
-    char *trained;           /* the operators and adapters that are trained; NULL: all */
-    int64_t trained_params;  /* of the whole model, adapters included */
-    int kept_bits;           /* of activations that layers keep; 0: as dtype */
-    bool relu_mask;          /* of ReLU's inputs a bit each is kept */
-    double relu_sparsity;    /* zeros of its results, which are not kept; 0: they are */
-    char *matmul_dtype;      /* of the operands of layers' products; NULL: as dtype */
-    char *frozen_dtype;      /* of weights of layers' products among the others; NULL: as dtype */
-    const char *drop_layers; /* the schedule of layers that are left out; borrowed; NULL */
+    char *dtype;              /* of parameters and activations: "bf16" or "fp16" */
+    bool shares_slots;        /* slots whose contents never meet share bytes */
+    bool scores_again;        /* attention's scores are formed again in backward */
+    bool serial;              /* transfers and collectives do not run beside compute */
+    int64_t dpu_start;        /* -1: no delayed parameter update */
+    bool update_on_gpu;       /* of state that rests elsewhere */
+    const char *schedule;     /* of a pipeline's micro-batches; NULL: one forward, one backward */
+    const char *schedule_way; /* the same in words; NULL: that is said otherwise */
+    int64_t shard_group;      /* data-parallel GPUs that states are partitioned over; 0: all */
+    int64_t virtual_stages;   /* stretches of layers that a stage has */
+    bool layer_order;         /* micro-batches pass a layer one after the other */
+    bool whole_checkpoints;   /* of all activations of a layer */
+    bool update_beside;       /* of a chunk, beside backward */
+    char *optimizer;          /* NULL: adamw */
+    char *trained;            /* the operators and adapters that are trained; NULL: all */
+    int64_t trained_params;   /* of the whole model, adapters included */
+    int kept_bits;            /* of activations that layers keep; 0: as dtype */
+    bool relu_mask;           /* of ReLU's inputs a bit each is kept */
+    double relu_sparsity;     /* zeros of its results, which are not kept; 0: they are */
+    char *matmul_dtype;       /* of the operands of layers' products; NULL: as dtype */
+    char *frozen_dtype;       /* of weights of layers' products among the others; NULL: as dtype */
+    const char *drop_layers;  /* the schedule of layers that are left out; borrowed; NULL */
 
     bool feasible;
     char *limiting_tier; /* NULL when feasible */

@@ -74,9 +74,9 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->serial = !s->overlap;
     r->dpu_start = s->dpu_start;
     r->update_on_gpu = mw_settings_updates_on_gpu(s);
-    r->schedule = s->schedule == MW_SCHEDULE_GPIPE         ? "gpipe"
-                  : s->schedule == MW_SCHEDULE_INTERLEAVED ? "interleaved"
-                                                           : NULL;
+    const struct mw_schedule_row *schedule = mw_schedule_row(s->schedule);
+    r->schedule = s->schedule == MW_SCHEDULE_1F1B ? NULL : schedule->name;
+    r->schedule_way = schedule->way;
     r->shard_group = sizing->replicas > 1 ? sizing->shards : 0;
     r->virtual_stages = sizing->stretches;
     r->layer_order = mw_settings_layer_order(s);

@@ -607,6 +607,8 @@ def check_bad_input(box):
             ("advise -m gpt2 --search parallel -H a100 --over tp=3", ["--over", "divide the GPUs"]),
             ("advise -m gpt2 --search parallel -H a100 --over shard-group=4", ["--over", "groups"]),
             ("advise -m gpt2 --search parallel -H a100 --over batch=0.3", ["--global-batch 488"]),
+            ("advise -m gpt2 --search parallel -H dgx-a100 --over schedule=zb-h1",
+             ["1f1b, gpipe, interleaved"]),
             ("advise -m gpt2 --search parallel -H a100 --global-batch 1000000000",
              ["--global-batch 1000000000", "at most 65536"]),
             ("advise -m gpt2 --search parallel -H dgx-a100 --over tp=8", ["--tp 8", "heads, 12"]),

@@ -371,6 +371,15 @@ def check_unsaid(box):
     none = json.loads(box.run(line).out)["largest"][0]
     if (none["layers"], none["params"], none["paper_params"]) != (0, None, None):
         yield f"no layer fits: {none}"
+    for options in ("--pp 4", "--pp 4 --schedule interleaved --virtual-stages 2 --grad-accum 4"):
+        line = f"plan -m gpt3-13b -H dgx2 -s zero1 --batch 1 {options} --software ideal"
+        [most] = json.loads(box.run(f"{line} --largest --json").out)["largest"]
+        step = 8 if "interleaved" in options else 1
+        shape = "architecture=gpt2,hidden=5120,heads=40,vocab=50304,seq=2048"
+        verdicts = [box.run(line.replace("gpt3-13b", f"layers={most['layers'] + more},{shape}")
+                            + " --seq 2048").status for more in (0, step)]
+        if most["layers"] % step or verdicts != [0, 3]:
+            yield f"{options}: {most['layers']} layers, which plans answer with {verdicts}"
 
 
 # What fits in more tiles, or chunks of the logits, than a plan may have ops.

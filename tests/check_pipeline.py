@@ -47,6 +47,11 @@ SCHEDULES = {
     "gpipe, recomputed": "-s ddp --activation-checkpoint-interval 1",
     "gpipe, zero3": "-s zero3",
 }
+ZB_H1 = "--schedule zb-h1"
+ZERO_BUBBLE = {
+    "zb-h1": "-s ddp",
+    "zb-h1, zero3": "-s zero3 --tiles 2",
+}
 
 
 def check_places(box, places, schedule=""):
@@ -125,6 +130,38 @@ def check_interleaved(box):
                              "--schedule interleaved", ["give 4 or 6"])
 
 
+def check_no_flush(box):
+    """Two versions of parameters, no bubble, and what steps cannot be asked for; the same of a plan
+    file."""
+    asked = f"{model()} -s ddp {BATCH} {MACHINE} --gpus 2 --pp 2 --activation-checkpoint-interval 0"
+    box.run(f"plan {asked} --schedule 2bw -o stages.plan")
+    flushed, planned, read = (json.loads(box.run(f"simulate {what} --json").out)["answers"][0]
+                              for what in (asked, f"{asked} --schedule 2bw",
+                                           f"stages.plan {MACHINE}"))
+    if planned["step_time_s"] != read["step_time_s"] or planned["stages"] != read["stages"]:
+        yield f"step of the model and of its plan: {planned['step_time_s']}, {read['step_time_s']}"
+    if not planned["step_time_s"] < flushed["step_time_s"]:
+        yield f"steps: {planned['step_time_s']}, with a flush {flushed['step_time_s']}"
+    if planned["settings"].get("schedule") != "2bw":
+        yield f"settings: {planned['settings']}"
+    for options, words in (("--grad-accum 1", ["2bw", "--grad-accum 2"]),
+                           ("-s zero3", ["2bw", "-s ddp", "-s zero1"]),
+                           ("--activation-checkpoint-interval 1", ["2bw", "interval 0"])):
+        yield from check_refused(box, f"simulate {asked} --schedule 2bw {options}", words)
+    stash = f"{asked} --schedule pipedream"
+    first, last = json.loads(box.run(f"simulate {stash} --json").out)["answers"][0]["stages"]
+    if (first["micro_batches_in_flight"], last["micro_batches_in_flight"]) != (2, 1):
+        yield f"stages that stash versions: {first}, {last}"
+    tied = stash.replace(model(), f"-m {ROOT}/tests/fixtures/gpt2-small/config.json")
+    yield from check_refused(box, f"simulate {tied}", ["pipedream", "tied", "--schedule 2bw"])
+    for schedule in ("zb-h1", "2bw", "pipedream"):
+        box.run(f"simulate {asked} --schedule {schedule} --write-deepspeed stages.json")
+        again = json.loads(box.run(f"simulate {model()} {MACHINE} --gpus 2 --pp 2 --json "
+                                   "--deepspeed stages.json").out)["answers"][0]
+        if again["settings"].get("schedule") != schedule:
+            yield f"{schedule}: of DeepSpeed's file {again['settings'].get('schedule')}"
+
+
 def check_tied(box):
     """The first and the last stage have the word embedding each, of which the answer's parameters
     count one; what is written is read as the same step."""
@@ -196,10 +233,17 @@ def check_refusals(box):
     yield from check_refused(box, f"{asked} --gpus 2 --pp 2 --schedule 1f2b", ["1f1b", "gpipe"])
     if has_ranks():
         run = f"run {model()} -s ddp {BATCH} {MACHINE} {TRAINING} --pp 2"
-        yield from check_refused(box, f"{run} --save here", ["no --save"], 2)
+        yield from check_refused(box, f"{run} --save here --optimizer sm3", ["no --save"], 2)
         small = "-m layers=4,hidden=64,heads=2,vocab=512,architecture=llama --seq 16"
         stretches = f"run {small} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2 --schedule interleaved"
         yield from check_refused(box, stretches, ["one stretch", "--schedule 1f1b"], 2)
+        for schedule in ("2bw", "pipedream"):
+            yield from check_refused(box, f"{run} --schedule {schedule}",
+                                     ["go on", "--schedule 1f1b"], 2)
+    for options, words in (("--activation-checkpoint-interval 1", ["zb-h1", "interval 0"]),
+                           ("--train norm1", ["zb-h1", "--train"]),
+                           ("--kept-bits 8", ["zb-h1", "--kept-bits"])):
+        yield from check_refused(box, f"{asked} --gpus 2 --pp 2 --schedule zb-h1 {options}", words)
 
 
 def check_unmatched(box):
@@ -229,6 +273,7 @@ def tests(box):
     yield "simulated", check_simulated(box)
     yield "in flight", check_in_flight(box)
     yield "interleaved", check_interleaved(box)
+    yield "no flush", check_no_flush(box)
     yield "tied", check_tied(box)
     yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)
@@ -237,6 +282,8 @@ def tests(box):
         yield f"losses/{name}", check_places(box, places)
     for name, places in SCHEDULES.items() if has_ranks() else ():
         yield f"losses/{name}", check_places(box, places, GPIPE)
+    for name, places in ZERO_BUBBLE.items() if has_ranks() else ():
+        yield f"losses/{name}", check_places(box, places, ZB_H1)
 
 
 def main():

@@ -94,6 +94,7 @@ ASKED = (
     ("strategies", "list strategies"),
     ("types", "list types"),
     ("optimizers", "list optimizers"),
+    ("schedules", "list schedules"),
     ("encodings", "list encodings"),
     ("devices", "list devices"),
     ("calibration", "calibrate --quick --nvme drive"),

@@ -2,12 +2,14 @@
 """Tensor slices: each rank trains a part of the heads, the MLP and the vocabulary; prints TAP.
 
 The losses and norms in fp32 are those of one rank, to the last digit that is printed, whatever is
-sharded, offloaded or recomputed, and with data-parallel ranks and pipeline stages beside them; what
-slices cannot be asked for is refused in one line.
+sharded, offloaded or recomputed, and with data-parallel ranks and pipeline stages beside them; so
+they are where a checkpoint of one division among ranks is continued by another.  What slices cannot
+be asked for is refused in one line.
 """
 import json
 import random
 import re
+import shutil
 import sys
 
 from command import ROOT, Answer, Box, refused
@@ -36,6 +38,16 @@ CASES = {
 }
 
 
+# Per case: the model, what else is asked, sequences per micro-batch, and in turn how many
+# data-parallel ranks, slices and stages train from the checkpoint of the turn before.
+CHECKPOINTS = {
+    "transposed": ("gpt2", "-s ddp", 4, (2, 2, 1), (1, 1, 2), (1, 2, 2)),
+    "an odd vocabulary, tied": ("odd", "-s zero1 --tiles 2", 6, (2, 3, 2), (1, 1, 1), (1, 3, 1)),
+    "sharded": ("llama", "-s zero3", 4, (2, 2, 1), (1, 4, 1), (2, 1, 2)),
+    "frozen": ("odd", "-s ddp --train qkv,final-norm", 3, (1, 3, 1), (1, 1, 2)),
+}
+
+
 def write_models(box):
     gpt2 = json.loads((FIXTURES / "gpt2-small/config.json").read_text())
     llama = json.loads((FIXTURES / "llama-small/config.json").read_text())
@@ -60,10 +72,45 @@ def check_case(box, model, data, slices, stages, options):
     if len(steps(alone)) != 4:
         yield f"alone: {alone.err[-300:]}"
     all_ranks = data * slices * stages
-    sliced = ranks(box, all_ranks, f"{asked} --batch 1 --tp {slices} --pp {stages} "
-                                   "--checkpoint-partition off")
+    sliced = ranks(box, all_ranks, f"{asked} --batch 1 --tp {slices} --pp {stages}")
     if steps(sliced) != steps(alone):
         yield f"{steps(sliced)}, alone {steps(alone)}: {sliced.err[-300:]}"
+
+
+def divided(asked, sequences, degrees):
+    """The same step, by so many data-parallel ranks, slices and stages; and how many these are."""
+    data, slices, stages = degrees
+    batch = sequences // (data * slices)
+    return data * slices * stages, f"{asked} --batch {batch} --tp {slices} --pp {stages}"
+
+
+def check_checkpoint(box, model, options, sequences, *turns):
+    """Each of the turns continues from the checkpoint of the one before, divided otherwise."""
+    asked = f"run -m {model}.json {MACHINE} {TRAINING} --grad-accum 2 {options}"
+    alone = box.run(f"{asked} --batch {sequences}")
+    got = []
+    for turn, degrees in enumerate(turns):
+        count, words = divided(asked, sequences, degrees)
+        start = f"--from saved{turn - 1}" if turn else ""
+        shutil.rmtree(box.folder / f"saved{turn}", ignore_errors=True)
+        one = ranks(box, count, f"{words} {start} --steps {turn + 1} --save saved{turn}")
+        if one.status:
+            yield f"{degrees}: {one.err[-300:]}"
+        got += steps(one)
+    if got != steps(alone)[:len(turns)]:
+        yield f"{got}, alone {steps(alone)}"
+
+
+def check_weights(box):
+    """Slices and stages begin with the weights of a whole model as one rank does."""
+    asked = f"run -m gpt2.json {MACHINE} {TRAINING} --grad-accum 2 -s ddp"
+    box.run(f"{asked} --batch 2 --steps 1 --save trained")
+    alone = box.run(f"{asked} --batch 2 --weights trained")
+    for degrees in ((1, 2, 1), (1, 2, 2)):
+        count, words = divided(asked, 2, degrees)
+        parts = ranks(box, count, f"{words} --weights trained")
+        if len(steps(alone)) != 4 or steps(parts) != steps(alone):
+            yield f"{steps(parts)}, alone {steps(alone)}: {parts.err[-300:]}"
 
 
 def check_from_plan(box):
@@ -135,9 +182,10 @@ def check_refusals(box):
     run = f"run -m llama.json {MACHINE} {TRAINING} -s ddp --batch 1 --grad-accum 2"
     few = f"run -m {FIXTURES}/llama-small/config.json {MACHINE} {TRAINING} -s ddp --batch 1"
     for options, words, count in (
-            (f"{run} --tp 2 --save here", ["tensor slices", "no --save"], 2),
+            (f"{run} --pp 2 --optimizer sm3 --save here", ["--optimizer sm3", "no --save"], 2),
             (f"{run} --tp 2 --sequence-parallel on", ["--sequence-parallel off"], 2),
-            (f"{run} --tp 2 --activation-checkpoint-interval 1", ["--checkpoint-partition off"], 2),
+            (f"{run} --tp 2 --activation-checkpoint-interval 1 --checkpoint-partition on",
+             ["--checkpoint-partition off"], 2),
             (f"{run} --tp 2 --optimizer adafactor", ["--optimizer adafactor", "--tp 1"], 2),
             (f"{run} --tp 2 --gpus 2", ["mpirun -n 2"], 1),
             (f"{run} --pp 2 --gpus 2", ["mpirun -n 2"], 1),
@@ -157,6 +205,9 @@ def tests(box):
     if has_ranks():
         yield "refusals", check_refusals(box)
         yield "from a plan", check_from_plan(box)
+        yield "weights", check_weights(box)
+    for name, case in CHECKPOINTS.items() if has_ranks() else ():
+        yield f"checkpoints/{name}", check_checkpoint(box, *case)
     for name, case in CASES.items() if has_ranks() else ():
         yield f"losses/{name}", check_case(box, *case)
 

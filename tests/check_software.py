@@ -527,13 +527,13 @@ def check_gains(box):
 
 def check_scores(box):
     """Eager attention takes as much longer, forward, recompute and backward, as its kernels move
-    bytes beyond those of fused ones, which 4.4 counts; dropout's are the same."""
+    bytes beyond those of the ideal's; dropout's are the same."""
     question = ("simulate -m gpt2 -H dgx2 --gpus 1 -s ddp --batch 4 --seq 1024 --grad-accum 1 "
                 "--activation-checkpoint-interval 1 --software ideal")
     scores, rate = 12 * 4 * 12 * 1024 ** 2, 1e9
     wide = f"{question} --set gpu.memory_gb_per_s=1 --set software.attention.kernel=unfused"
     base = answer(box, wide)
-    for key, more in (("forward", 2 * (20 - 8)), ("backward", 20 - 14)):
+    for key, more in (("forward", 2 * (20 - 3)), ("backward", 20 - 4)):
         told = answer(box, f"{wide} --set software.attention.score_{key}_bytes=20")
         found = told["step_time_s"] - base["step_time_s"]
         if abs(found / (more * scores / rate) - 1) > 0.01:
@@ -542,7 +542,7 @@ def check_scores(box):
                    for key in ("forward", "backward"))
     again = wide.replace("-interval 1", "-interval 0 --recompute-attention on")
     found = answer(box, again + both)["step_time_s"] - answer(box, again)["step_time_s"]
-    more = 2 * (20 - 8) + 20 - 14
+    more = 2 * (20 - 3) + 20 - 4
     if abs(found / (more * scores / rate) - 1) > 0.01:
         yield f"attention again: {found} s more, not {more * scores / rate}"
 

@@ -198,8 +198,15 @@ mw_ref_attention(const struct mw_ref_attention *s, double *o, double *lse, const
 struct row_gradients {
     double *dq, *dk, *dv;
     const double *d_o, *o, *q, *k, *v;
+    bool magnitudes; /* sums of |terms| */
     double *p, *dp;
 };
+
+static double
+term(const struct row_gradients *x, double a, double b)
+{
+    return x->magnitudes ? fabs(a * b) : a * b;
+}
 
 static void
 row_backward(const struct mw_ref_attention *s, const struct row_gradients *x, int64_t b,
@@ -218,11 +225,29 @@ row_backward(const struct mw_ref_attention *s, const struct row_gradients *x, in
         int64_t key = row_of(s, b, j, s->kv_heads, g);
         double ds = x->p[j] * (x->dp[j] - mean) * s->scale;
         for (int64_t i = 0; i < s->head_dim; i++) {
-            x->dq[at + i] += ds * x->k[key + i];
-            x->dk[key + i] += ds * x->q[at + i];
-            x->dv[key + i] += x->p[j] * x->d_o[at + i];
+            x->dq[at + i] += term(x, ds, x->k[key + i]);
+            x->dk[key + i] += term(x, ds, x->q[at + i]);
+            x->dv[key + i] += term(x, x->p[j], x->d_o[at + i]);
         }
     }
+}
+
+static void
+all_rows_backward(const struct mw_ref_attention *s, struct row_gradients x)
+{
+    size_t q_bytes = (size_t)(s->batch * s->seq * s->heads * s->head_dim) * sizeof *x.q;
+    size_t kv_bytes = (size_t)(s->batch * s->seq * s->kv_heads * s->head_dim) * sizeof *x.k;
+    x.p = malloc((size_t)s->seq * sizeof *x.p);
+    x.dp = malloc((size_t)s->seq * sizeof *x.dp);
+    memset(x.dq, 0, q_bytes);
+    memset(x.dk, 0, kv_bytes);
+    memset(x.dv, 0, kv_bytes);
+    for (int64_t b = 0; b < s->batch; b++)
+        for (int64_t h = 0; h < s->heads; h++)
+            for (int64_t t = 0; t < s->seq; t++)
+                row_backward(s, &x, b, t, h);
+    free(x.p);
+    free(x.dp);
 }
 
 void
@@ -230,19 +255,15 @@ mw_ref_attention_backward(const struct mw_ref_attention *s, double *dq, double *
                           const double *d_o, const double *o, const double *q, const double *k,
                           const double *v)
 {
-    size_t q_bytes = (size_t)(s->batch * s->seq * s->heads * s->head_dim) * sizeof *q;
-    size_t kv_bytes = (size_t)(s->batch * s->seq * s->kv_heads * s->head_dim) * sizeof *k;
-    double *p = malloc((size_t)s->seq * sizeof *p), *dp = malloc((size_t)s->seq * sizeof *dp);
-    const struct row_gradients x = {dq, dk, dv, d_o, o, q, k, v, p, dp};
-    memset(dq, 0, q_bytes);
-    memset(dk, 0, kv_bytes);
-    memset(dv, 0, kv_bytes);
-    for (int64_t b = 0; b < s->batch; b++)
-        for (int64_t h = 0; h < s->heads; h++)
-            for (int64_t t = 0; t < s->seq; t++)
-                row_backward(s, &x, b, t, h);
-    free(p);
-    free(dp);
+    all_rows_backward(s, (struct row_gradients){dq, dk, dv, d_o, o, q, k, v, false, NULL, NULL});
+}
+
+void
+mw_ref_attention_backward_magnitudes(const struct mw_ref_attention *s, double *dq, double *dk,
+                                     double *dv, const double *d_o, const double *o,
+                                     const double *q, const double *k, const double *v)
+{
+    all_rows_backward(s, (struct row_gradients){dq, dk, dv, d_o, o, q, k, v, true, NULL, NULL});
 }
 
 static double

@@ -45,6 +45,11 @@ void mw_ref_attention_backward(const struct mw_ref_attention *s, double *dq, dou
                                const double *d_o, const double *o, const double *q, const double *k,
                                const double *v);
 
+/* The sums of the terms' magnitudes: times a term's relative error what a sum is off by at most. */
+void mw_ref_attention_backward_magnitudes(const struct mw_ref_attention *s, double *dq, double *dk,
+                                          double *dv, const double *d_o, const double *o,
+                                          const double *q, const double *k, const double *v);
+
 /* Returns the sum of losses; dlogits may be NULL. */
 double mw_ref_cross_entropy(double *dlogits, const double *logits, const int32_t *targets,
                             int64_t rows, int64_t vocab, double scale);

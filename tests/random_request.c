@@ -590,6 +590,24 @@ interleave(struct random_request *request)
     s->recompute_set = (struct mw_layer_set){{0}};
 }
 
+/* Gradients of weights that come later need all activations, of all layers. */
+void
+random_request_fill_bubbles(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+
+    s->schedule = MW_SCHEDULE_ZB_H1;
+    s->checkpoint_interval = 0;
+    s->recompute_layers = MW_AUTO;
+    s->recompute_set = (struct mw_layer_set){{0}};
+    s->checkpoint_dtype = MW_DTYPE_NONE;
+    s->kept_as = (struct mw_kept_as){0};
+    s->param_loads = MW_AUTO;
+    s->whole_checkpoints = 0;
+    s->placement[MW_STATE_ACTIVATIONS] = (struct mw_placement){0};
+    s->trained = (struct mw_trained){0};
+}
+
 void
 random_request_stages(struct random_request *request)
 {
@@ -607,6 +625,8 @@ random_request_stages(struct random_request *request)
     s->schedule = request->seed % 2 ? MW_SCHEDULE_GPIPE : MW_SCHEDULE_1F1B;
     if (s->pp > 1 && request->seed % 3 && !request->model.by_turns)
         interleave(request);
+    else if (s->pp > 1 && request->seed % 6 < 3 && !request->model.experts)
+        random_request_fill_bubbles(request);
     s->dpu_start = MW_AUTO;
     s->update_beside = false;
     s->overlap = true;

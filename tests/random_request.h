@@ -21,6 +21,8 @@ void random_request_software(struct random_request *request);
 /* Asks for stages where the request had none, and for nothing that they do not do; its pp is 1
  * where its ranks make none. */
 void random_request_stages(struct random_request *request);
+/* Makes a pipeline that computes gradients of weights later. */
+void random_request_fill_bubbles(struct random_request *request);
 /* From now on a line about it is printed when the program aborts. */
 void random_request_name(const struct random_request *request);
 

@@ -55,6 +55,24 @@ test_folded_and_unfolded(void)
 
 /* --- sizes ----------------------------------------------------------------------------------- */
 
+static int later; /* plans whose gradients of weights come later */
+
+/* Of p - s micro-batches all activations are kept, and of s more, which have gone back, what the
+ * gradients of weights need: inputs, of all of these, and gradients of results, also of the one
+ * that goes back (Qi et al. 2023, arXiv 2401.10241). */
+static void
+check_kept(const struct mw_sizing *stage)
+{
+    int64_t all = stage->settings.grad_accum, behind = stage->pp - stage->stage;
+    bool is_later = mw_settings_weights_later(&stage->settings);
+
+    g_assert_cmpint(stage->buffers[MW_BUFFER_INPUTS].count, ==, is_later ? MIN(stage->pp, all) : 0);
+    g_assert_cmpint(stage->buffers[MW_BUFFER_RESULTS].count, ==,
+                    is_later ? MIN(stage->stage + 1, all) : 0);
+    g_assert_true(!is_later || stage->micro_batches_in_flight == MIN(behind, all));
+    later += is_later;
+}
+
 /* The stages' layers and parameters are the model's, and each one's slots are its ledger. */
 static void
 add_up(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
@@ -64,6 +82,7 @@ add_up(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
 
     for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage) {
         g_assert_cmpint(stage->first_layer, ==, layers / stage->stretches);
+        check_kept(stage);
         layers += stage->layers;
         params += stage->params;
         ops += mw_sizing_op_count(stage);
@@ -91,6 +110,7 @@ static void
 test_sizes(void)
 {
     for_pipelines(510000, add_up);
+    g_assert_cmpint(later, >, 0);
 }
 
 /* --- what slices send between stages ---------------------------------------------------------- */
@@ -181,6 +201,11 @@ check_copies(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
     g_assert_cmpint(sums, ==, 2);
     mw_plan_check_step(plan, false, why, sizeof why);
     g_assert_cmpstr(why, ==, "");
+    for (uint32_t c = 0; c < plan->comm_count && sizing->pp > 2; c++)
+        if (plan->comms[c].spans[MW_AXIS_PP].count == 2) /* the copies', with the second stage */
+            plan->comms[c].spans[MW_AXIS_PP].stride = (uint32_t)(sizing->dp * sizing->tp);
+    mw_plan_check_step(plan, false, why, sizeof why);
+    g_assert_true(sizing->pp == 2 || why[0]);
     mw_plan_free(plan);
 }
 
@@ -241,20 +266,46 @@ test_extraction(void)
 
 /* --- the bubble ------------------------------------------------------------------------------ */
 
-/* Of one stage and micro-batch. */
-static int64_t
-compute_ns(const struct mw_plan *plan, const struct mw_costs *costs, uint32_t program)
+/* Of one stage and micro-batch: passes forward, of inputs' gradients, of weights'. */
+struct pass_times {
+    int64_t forward, back, weights;
+};
+
+static struct pass_times
+pass_times(const struct mw_plan *plan, const struct mw_costs *costs, uint32_t program)
 {
-    int64_t sum = 0;
+    struct pass_times sum = {0};
 
     for (uint32_t i = 0; i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[i];
         const struct mw_work *work = &plan->works[op->work];
         bool computes = work->kind == MW_OP_COMPUTE && op->phase <= MW_PHASE_BACKWARD;
+        bool weights = work->object == MW_OBJECT_GRADIENTS;
+        int64_t *of = weights                          ? &sum.weights
+                      : op->phase == MW_PHASE_BACKWARD ? &sum.back
+                                                       : &sum.forward;
         if (computes && op->micro_batch == 0 && plan->lanes[op->lane].program == program)
-            sum += costs->work_ns[op->work];
+            *of += costs->work_ns[op->work];
     }
     return sum;
+}
+
+/* How long m micro-batches take through p equal stages whose links take no time: as long as m + p -
+ * 1 through one (GPipe, PipeDream-flush; Narayanan et al. 2021, Sec. 2.2), with v stretches each as
+ * long as m + (p - 1) / v; zero-bubble with m of p and more, m and a bubble of (p - 1) (T_F + T_B -
+ * T_W), of forward and the gradients of inputs and of weights (Qi et al. 2023, arXiv
+ * 2401.10241); without a flush as long as m (Narayanan et al. 2021, arXiv 2006.09503). */
+static int64_t
+passes_ns(enum mw_schedule schedule, struct pass_times t, int64_t stages, int64_t stretches,
+          int64_t micro_batches)
+{
+    int64_t each = t.forward + t.back + t.weights;
+
+    if (mw_schedule_row(schedule)->no_flush)
+        return micro_batches * each;
+    if (schedule == MW_SCHEDULE_ZB_H1)
+        return micro_batches * each + (stages - 1) * (t.forward + t.back - t.weights);
+    return (micro_batches * stretches + stages - 1) * each / stretches;
 }
 
 static int64_t
@@ -271,9 +322,90 @@ end_of_passes_ns(const struct mw_plan *plan, const struct mw_timeline *timeline)
     return end_ns;
 }
 
-/* Equal stages whose links take no time: m micro-batches through p stages take as long as m + p - 1
- * through one (GPipe, PipeDream-flush; Narayanan et al. 2021, Sec. 2.2), and with v stretches each
- * as long as m + (p - 1) / v. */
+/* The version of the parameters in a slot that a compute op reads, -1: none; of QKV alone, as all
+ * operators have the same. */
+static int64_t
+version_read(const struct mw_plan *plan, const struct mw_op *op, const int64_t *in_slot)
+{
+    const struct mw_work *work = &plan->works[op->work];
+
+    for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
+        if (work->kind == MW_OP_COMPUTE && work->operator_ == MW_OPERATOR_QKV &&
+            plan->uses[u].role == MW_ROLE_PARAMETER)
+            return in_slot[plan->uses[u].slot];
+    return -1;
+}
+
+/* The update with this number leaves its version in its slots; of two versions, the older one is
+ * where tensors live. */
+static void
+write_version(const struct mw_plan *plan, const struct mw_op *op, bool two, int64_t number,
+              int64_t *in_slot)
+{
+    for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
+        uint32_t slot = plan->uses[u].slot;
+        bool home = false;
+        for (uint32_t t = 0; t < plan->tensor_count; t++)
+            home |= plan->tensors[t].param_slot == slot;
+        if (plan->works[op->work].kind == MW_OP_UPDATE && plan->uses[u].role == MW_ROLE_PARAMETER)
+            in_slot[slot] = number - (two && home);
+    }
+}
+
+/* In three steps of a stage: each micro-batch goes back by the version by which it went forward.
+ * With an update of its own this was the newest; of two versions it is that of the update before
+ * the last, of which the step's gradient makes the next but one. */
+static void
+follow_versions(const struct mw_sizing *stage, const struct mw_plan *plan)
+{
+    bool stashes = mw_settings_stashes(&stage->settings);
+    int64_t all = stage->settings.grad_accum, newest = 0;
+    g_autofree int64_t *in_slot = g_new0(int64_t, plan->slot_count);
+    g_autofree int64_t *forth = g_new0(int64_t, all);
+
+    for (int64_t step = 1; step <= 3; step++)
+        for (uint32_t i = 0; i < plan->op_count; i++) {
+            const struct mw_op *op = &plan->ops[i];
+            if (plan->lanes[op->lane].program != stage->stage)
+                continue;
+            if (plan->works[op->work].kind == MW_OP_UPDATE)
+                newest = stashes ? step * all + op->micro_batch : step;
+            write_version(plan, op, !stashes, newest, in_slot);
+            int64_t version = version_read(plan, op, in_slot);
+            if (version < 0 || step == 1)
+                continue;
+            if (op->phase == MW_PHASE_FORWARD)
+                forth[op->micro_batch] = version;
+            if (op->phase == MW_PHASE_FORWARD && stashes)
+                g_assert_cmpint(version, ==, newest);
+            if (op->phase == MW_PHASE_BACKWARD && step == 3)
+                g_assert_cmpint(version, ==, stashes ? forth[op->micro_batch] : step - 2);
+            if (op->phase == MW_PHASE_BACKWARD && step == 3)
+                g_assert_cmpint(version, ==, forth[op->micro_batch]);
+        }
+}
+
+/* As many versions of parameters as the sources say: two, or as many as micro-batches in flight
+ * (arXiv 2006.09503; Narayanan et al., SOSP 2019).  There are those of as many as there are
+ * stages behind, and more only so that places come round in a step. */
+static void
+check_versions(const struct mw_sizing *stage, const struct mw_plan *plan)
+{
+    int64_t all = stage->settings.grad_accum;
+    bool stashes = mw_settings_stashes(&stage->settings);
+
+    for (; stage; stage = stage->next_stage) {
+        int64_t behind = stage->pp - stage->stage, flight = stage->micro_batches_in_flight;
+        int64_t versions = stashes ? flight : 2, bytes = 2 * versions * stage->params;
+        g_assert_cmpint(flight, >=, behind);
+        g_assert_true(all % behind || flight == behind);
+        g_assert_cmpint(stage->buffers[MW_BUFFER_VERSIONS].count, ==, versions - 1);
+        g_assert_cmpint(stage->ledger[MW_TIER_GPU][MW_PURPOSE_PARAMETERS], >=, bytes);
+        g_assert_cmpint(stage->ledger[MW_TIER_GPU][MW_PURPOSE_PARAMETERS], <=, bytes * 101 / 100);
+        follow_versions(stage, plan);
+    }
+}
+
 static void
 check_bubble(enum mw_schedule schedule, int64_t stages, int64_t stretches, int64_t micro_batches)
 {
@@ -315,14 +447,25 @@ check_bubble(enum mw_schedule schedule, int64_t stages, int64_t stretches, int64
     struct mw_costs costs;
 
     mw_costs_init(&costs, plan, &hardware);
-    int64_t each_ns = compute_ns(plan, &costs, 0);
-    g_assert_cmpint(each_ns, ==, compute_ns(plan, &costs, (uint32_t)stages - 1));
-    int64_t wanted_ns = (micro_batches * stretches + stages - 1) * each_ns / stretches;
+    struct pass_times times = pass_times(plan, &costs, 0);
+    struct pass_times last = pass_times(plan, &costs, (uint32_t)stages - 1);
+    g_assert_cmpmem(&times, sizeof times, &last, sizeof last);
+    g_assert_cmpint(times.weights > 0, ==, schedule == MW_SCHEDULE_ZB_H1);
+    int64_t wanted_ns = passes_ns(schedule, times, stages, stretches, micro_batches);
     int64_t rounded_ns = plan->op_count; /* what takes no time takes a nanosecond at most */
-    int64_t passes_ns =
-        end_of_passes_ns(plan, &result.timeline) - (result.first_step_ns - result.step_ns);
-    g_assert_cmpint(passes_ns, >=, wanted_ns);
-    g_assert_cmpint(passes_ns, <=, wanted_ns + rounded_ns);
+    int64_t took_ns =
+        mw_schedule_row(schedule)->no_flush
+            ? result.step_ns
+            : end_of_passes_ns(plan, &result.timeline) - (result.first_step_ns - result.step_ns);
+    if (mw_schedule_row(schedule)->no_flush)
+        check_versions(found->pdata[0], plan);
+    g_assert_cmpint(took_ns, >=, wanted_ns);
+    g_assert_cmpint(took_ns, <=, wanted_ns + rounded_ns);
+    /* Attention has the rate of other products in the closed form. */
+    double each_ns = (double)(times.forward + times.back + times.weights);
+    double bubble = (double)wanted_ns / ((double)micro_batches * each_ns) - 1;
+    double allowed = schedule == MW_SCHEDULE_ZB_H1 ? 0.15 * bubble : 1e-6;
+    g_assert_cmpfloat_with_epsilon(mw_sizing_bubble(found->pdata[0]), bubble, allowed);
     mw_costs_clear(&costs);
     mw_engine_result_clear(&result);
     mw_plan_free(plan);
@@ -335,10 +478,68 @@ test_bubble(void)
         for (int64_t micro_batches = 1; micro_batches <= 9; micro_batches++) {
             check_bubble(MW_SCHEDULE_1F1B, stages, 1, micro_batches);
             check_bubble(MW_SCHEDULE_GPIPE, stages, 1, micro_batches);
+            if (micro_batches >= stages) {
+                check_bubble(MW_SCHEDULE_ZB_H1, stages, 1, micro_batches);
+                check_bubble(MW_SCHEDULE_2BW, stages, 1, micro_batches);
+                check_bubble(MW_SCHEDULE_PIPEDREAM, stages, 1, micro_batches);
+            }
             for (int64_t stretches = 2; stretches <= 6; stretches++)
                 if (12 % (stages * stretches) == 0 && micro_batches % stages == 0)
                     check_bubble(MW_SCHEDULE_INTERLEAVED, stages, stretches, micro_batches);
         }
+}
+
+/* Pipelines without a flush have the ops and the bytes that their sizing counts, whoever else
+ * shares the states, and a rank's program passes the check alone. */
+static void
+look_at_no_flush(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+    int64_t ops = 0;
+
+    g_assert_false(plan->barriered);
+    for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage) {
+        ops += mw_sizing_op_count(stage);
+        for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+            g_assert_cmpint(plan->programs[stage->stage].peak_bytes[tier], ==,
+                            stage->need_bytes[tier]);
+    }
+    g_assert_cmpint(ops, ==, plan->op_count);
+    mw_plan_free(plan);
+    extract(sizing, hardware);
+}
+
+static void
+test_no_flush(void)
+{
+    int looked = 0;
+
+    for (guint32 seed = 550000; looked < MW_CASES(60); seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+        random_request_init(&request, seed);
+        random_request_stages(&request);
+        if (request.settings.pp == 1 || request.model.experts)
+            continue;
+        random_request_fill_bubbles(&request);
+        struct mw_settings *s = &request.settings;
+        s->schedule = seed % 2 ? MW_SCHEDULE_2BW : MW_SCHEDULE_PIPEDREAM;
+        s->virtual_stages = MW_AUTO;
+        s->strategy = seed / 2 % 2 ? MW_STRATEGY_DDP : MW_STRATEGY_ZERO1;
+        for (int state = 0; state < MW_STATE_COUNT; state++)
+            s->placement[state] = (struct mw_placement){0};
+        s->shard_group = MW_SHARD_ALL;
+        s->layout = MW_LAYOUT_ZERO16;
+        s->grad_accum = s->pp + seed % 4;
+        s->commit = 0;
+        s->save_every = 0;
+        request.model.tied_embedding = false;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing)
+            continue;
+        look_at_no_flush(sizing, &request.hardware);
+        looked++;
+    }
 }
 
 int
@@ -351,5 +552,6 @@ main(int argc, char **argv)
     g_test_add_func("/pipeline/copies", test_copies);
     g_test_add_func("/pipeline/extraction", test_extraction);
     g_test_add_func("/pipeline/bubble", test_bubble);
+    g_test_add_func("/pipeline/no-flush", test_no_flush);
     return g_test_run();
 }

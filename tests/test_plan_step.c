@@ -424,6 +424,49 @@ test_slots(void)
     for_small_plans(760000, move_kept);
 }
 
+/* --- gradients of weights that come later --------------------------------------------------- */
+
+static bool
+is_operand(const struct mw_plan *plan, uint32_t slot)
+{
+    return plan->slots[slot].purpose == MW_PURPOSE_PRODUCT_INPUTS ||
+           plan->slots[slot].purpose == MW_PURPOSE_RESULT_GRADIENTS;
+}
+
+/* Each op is needed, and finds what the gradients of weights take among its own micro-batch's. */
+static void
+test_weights_later(void)
+{
+    int looked = 0, moved = 0;
+
+    for (guint32 seed = 780000; looked < 2; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+        random_request_init(&request, seed);
+        ask_for(&request, STAGES);
+        random_request_fill_bubbles(&request);
+        request.model.layers = request.settings.pp;
+        const struct mw_sizing *sizing =
+            request.settings.pp == 2 ? random_request_fitting(&request, &found) : NULL;
+        struct mw_plan *plan = sizing ? mw_build_plan(sizing) : NULL;
+        if (plan && plan->op_count <= SMALL_OPS && plan->shape.micro_batches > 1) {
+            g_assert_false(is_refused(copy_without(plan, (struct lack){MW_NONE, MW_NONE})));
+            lack_each_op(plan);
+            for (uint32_t u = 0; u < plan->use_count; u++)
+                for (uint32_t s = 0; s < plan->slot_count; s++)
+                    if (s != plan->uses[u].slot && is_operand(plan, s) &&
+                        is_operand(plan, plan->uses[u].slot) &&
+                        plan->slots[s].program == plan->slots[plan->uses[u].slot].program) {
+                        g_assert_true(is_refused(copy_with_slot(plan, u, s)));
+                        moved++;
+                    }
+            looked++;
+        }
+        mw_plan_free(plan);
+    }
+    g_assert_cmpint(moved, >, 0);
+}
+
 /* --- one program without its layers ---------------------------------------------------------- */
 
 /* A layer may be left out as a whole, where the caller says so. */
@@ -522,6 +565,7 @@ main(int argc, char **argv)
     g_test_add_func("/plan-step/shapes", test_shapes);
     g_test_add_func("/plan-step/homes", test_homes);
     g_test_add_func("/plan-step/slots", test_slots);
+    g_test_add_func("/plan-step/weights-later", test_weights_later);
     g_test_add_func("/plan-step/left-out", test_left_out);
     g_test_add_func("/plan-step/spread", test_spread);
     return g_test_run();

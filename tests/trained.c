@@ -167,13 +167,13 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
 }
 
 static bool
-keep(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, int64_t count,
-     const float *const state[3], GError **error)
+keep(void *data, const struct mw_decoder *decoder, const struct mw_tensor *tensor, int64_t tile,
+     int64_t first, int64_t count, const float *const state[3], GError **error)
 {
     struct run *run = data;
     int64_t at = run->first[tensor - run->plan->tensors] + tile * tensor->tile_elements + first;
 
-    (void)error;
+    (void)decoder, (void)error;
     for (int s = 0; s < 3; s++)
         memcpy(run->out->state + s * run->out->elements + at, state[s], count * sizeof(float));
     return true;

@@ -251,7 +251,8 @@ put_shape(GArray *numbers, const struct mw_step_shape *s)
     put_number(numbers, s->checkpoint_interval);
     put_number(numbers, s->checkpoint_dtype);
     put_number(numbers, s->kept_encodings);
-    put_number(numbers, s->updates_on_gpu << 2 | s->layer_order << 1 | s->whole_checkpoints);
+    put_number(numbers, s->weights_later << 3 | s->updates_on_gpu << 2 | s->layer_order << 1 |
+                            s->whole_checkpoints);
 }
 
 /* A lane runs its collectives in plan order. */

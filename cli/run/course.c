@@ -128,6 +128,8 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_CHECKPOINT_BITS] = s->checkpoint_dtype == MW_DTYPE_NONE ? 16 : 8;
     now[CLI_FIXED_KEPT_BITS] = s->kept_encodings ? 8 : 16;
     now[CLI_FIXED_WEIGHT_BITS] = narrow_dtype(training->answer->plan);
+    now[CLI_FIXED_SLICES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_TP);
+    now[CLI_FIXED_STAGES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_PP);
     /* A pipeline's stage has a part of the layers, and no schedule. */
     now[CLI_FIXED_DROPS] = training->stages > 1 ? 0 : drops_digest(training->answer->variants);
 }
@@ -232,11 +234,19 @@ cli_run_course_fields(const struct cli_training *training, struct mw_commit_fiel
 
 /* --- as phrases ------------------------------------------------------------------------------- */
 
+/* Slices of a model train on the same sequences: --batch is of one of them. */
 static char *
-phrase_of(const struct cli_run_field *row, uint64_t value)
+fixed_text(int which, const uint64_t fixed[CLI_FIXEDS])
+{
+    return which == CLI_FIXED_BATCH
+               ? g_strdup_printf("%.15g", (double)fixed[which] / (double)fixed[CLI_FIXED_SLICES])
+               : cli_run_field_text(&cli_run_fixed[which], fixed[which]);
+}
+
+static char *
+phrase_of(const struct cli_run_field *row, uint64_t value, const char *text)
 {
     bool option = g_str_has_prefix(row->what, "--");
-    g_autofree char *text = cli_run_field_text(row, value);
 
     if (cli_run_field_is_none(row, value) || (option && row->kind == CLI_FIELD_YES && !value))
         return g_strdup_printf("no %s", row->what);
@@ -251,8 +261,10 @@ cli_run_course_list_fixed(const struct cli_training *training, GPtrArray *phrase
     uint64_t fixed[CLI_FIXEDS];
 
     take_fixed(training, fixed);
-    for (int i = 0; i < CLI_FIXEDS; i++)
-        g_ptr_array_add(phrases, phrase_of(&cli_run_fixed[i], fixed[i]));
+    for (int i = 0; i < CLI_FIXEDS; i++) {
+        g_autofree char *text = fixed_text(i, fixed);
+        g_ptr_array_add(phrases, phrase_of(&cli_run_fixed[i], fixed[i], text));
+    }
 }
 
 void
@@ -261,9 +273,11 @@ cli_run_course_list(const struct cli_training *training, GPtrArray *phrases)
     uint64_t course[CLI_COURSES];
 
     take_course(training, course);
-    for (int i = 0; i < CLI_COURSES; i++)
+    for (int i = 0; i < CLI_COURSES; i++) {
+        g_autofree char *text = cli_run_field_text(&cli_run_courses[i], course[i]);
         if (has_effect(training, i))
-            g_ptr_array_add(phrases, phrase_of(&cli_run_courses[i], course[i]));
+            g_ptr_array_add(phrases, phrase_of(&cli_run_courses[i], course[i], text));
+    }
 }
 
 /* --- the fingerprint ------------------------------------------------------------------------- */
@@ -289,6 +303,10 @@ take_record(struct cli_run_course *then, const struct mw_commit_record *record)
         then->has_course[i] = mw_commit_find(record, cli_run_courses[i].field, &then->course[i]);
     for (int i = 0; i < CLI_DIGITS; i++)
         then->has_digits[i] = mw_commit_find(record, cli_run_digits[i].field, &then->digits[i]);
+    /* Older versions had neither slices nor stages. */
+    for (int i = CLI_FIXED_SLICES; i <= CLI_FIXED_STAGES; i++)
+        then->fixed[i] = then->has_fixed[i] ? then->fixed[i] : 1;
+    then->has_fixed[CLI_FIXED_SLICES] = then->has_fixed[CLI_FIXED_STAGES] = true;
     then->has_tokens = mw_commit_find(record, CLI_RUN_TOKENS, &then->tokens);
 }
 
@@ -328,6 +346,15 @@ refuse_fixed(const struct cli_training *training, const struct fixed_differences
                      d->now->str, d->then->str, d->then->str, called);
 }
 
+/* A batch is compared by what each slice has of it. */
+static bool
+is_another(int which, const uint64_t was[CLI_FIXEDS], const uint64_t is[CLI_FIXEDS])
+{
+    return which == CLI_FIXED_BATCH
+               ? was[which] * is[CLI_FIXED_SLICES] != is[which] * was[CLI_FIXED_SLICES]
+               : was[which] != is[which];
+}
+
 static void
 compare_fixed(const struct cli_training *training, struct fixed_differences *d)
 {
@@ -338,12 +365,12 @@ compare_fixed(const struct cli_training *training, struct fixed_differences *d)
                                     false};
     take_fixed(training, now);
     for (int i = 0; i < CLI_FIXEDS; i++) {
-        if (!then->has_fixed[i] || then->fixed[i] == now[i])
+        if (!then->has_fixed[i] || !is_another(i, then->fixed, now))
             continue;
         const struct cli_run_field *row = &cli_run_fixed[i];
         const char *what = row->what;
-        g_autofree char *is = cli_run_field_text(row, now[i]);
-        g_autofree char *was = cli_run_field_text(row, then->fixed[i]);
+        g_autofree char *is = fixed_text(i, now);
+        g_autofree char *was = fixed_text(i, then->fixed);
         cli_run_course_add(d->all, what, is, was);
         cli_run_course_add_again(d->now, what, cli_run_field_is_none(row, now[i]) ? NULL : is);
         cli_run_course_add_again(d->then, what,

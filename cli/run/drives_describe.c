@@ -8,7 +8,6 @@
 #include "cli/run/homes.h"
 #include "cli/run/taken.h"
 #include "cli/runs/aside.h"
-#include "exec/trainer/frozen.h"
 #include "report/json_result.h"
 
 /* --- what a description says ------------------------------------------------------------------ */
@@ -99,11 +98,13 @@ write_settings(struct mw_json_writer *json, const void *data)
     const struct cli_training *training = data;
     const struct cli_run_options *o = &training->options;
 
+    mw_json_integer(json, "slices", training->slices);
+    mw_json_integer(json, "stages", training->stages);
     cli_run_taken_write(json, training);
     mw_json_settings(json, training->answer->result);
     mw_json_begin(json, "training", '{', false);
     write_path(json, "data", o->data);
-    if (mw_frozen_is_there(training->answer->plan)) /* a resume reads them again */
+    if (cli_training_has_frozen(training)) /* a resume reads them again */
         write_path(json, "weights", o->from ? o->from : o->weights);
     for (size_t i = 0; i < OUTPUTS; i++)
         write_path(json, outputs[i].key, output_of(o, i));

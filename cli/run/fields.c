@@ -9,6 +9,7 @@
 #include "planner/settings/settings.h"
 
 #define BATCH_MAX 1e9    /* sequences per step, as --global-batch takes them */
+#define DEGREE_MAX 1024  /* slices, or stages, as --tp and --pp take them */
 #define COUNT_MAX 0x1p53 /* beyond it a double cannot hold every whole number */
 
 /* Ranges at least as wide as those of options and config.json, which refuse the rest. */
@@ -57,6 +58,8 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
     [CLI_FIXED_KEPT_BITS] = {"kept-bits", "--kept-bits", CLI_FIELD_WHOLE, 8, 16},
     [CLI_FIXED_WEIGHT_BITS] = {"weight-bits", "--weight-bits", CLI_FIELD_WEIGHT_BITS, MW_DTYPE_NONE,
                                MW_DTYPE_NF4_DOUBLE},
+    [CLI_FIXED_SLICES] = {"tp", "--tp", CLI_FIELD_WHOLE, 1, DEGREE_MAX},
+    [CLI_FIXED_STAGES] = {"pp", "--pp", CLI_FIELD_WHOLE, 1, DEGREE_MAX},
     [CLI_FIXED_QK_NORM] = {"qk-norm", "whether the model's q and k have norms", CLI_FIELD_YES, 0,
                            1},
 };

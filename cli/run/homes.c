@@ -18,6 +18,7 @@
 #define TILES_MAX 65536              /* per tensor: ops count them in 16 bits */
 #define PARTS_MAX (INT64_C(1) << 24) /* in all tensors: each is examined */
 #define RANKS_MAX 65536
+#define SLICES_MAX 1024 /* as --tp takes them */
 
 /* --- the model ------------------------------------------------------------------------------- */
 
@@ -108,14 +109,10 @@ take_model(const struct mw_decoder *described, const char *config, const char *o
 
 /* --- homes ----------------------------------------------------------------------------------- */
 
-/* The text of the plan without its ops, lanes and channels. */
-static char *
-homes_text(const struct mw_plan *plan)
+struct mw_plan *
+cli_run_homes_of(const struct mw_plan *plan)
 {
     struct mw_plan *homes = mw_plan_new(plan->title);
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
 
     mw_plan_copy_head(homes, plan);
     for (uint32_t i = 0; i < plan->slot_count; i++)
@@ -124,6 +121,17 @@ homes_text(const struct mw_plan *plan)
         mw_plan_add_tensor(homes, plan->tensors[i]);
     for (uint32_t i = 0; i < plan->chunk_count; i++)
         mw_plan_add_chunk(homes, plan->chunks[i]);
+    return homes;
+}
+
+static char *
+homes_text(const struct mw_plan *plan)
+{
+    struct mw_plan *homes = cli_run_homes_of(plan);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
     bool good = out && mw_plan_write(homes, out);
     if (out)
         good &= !fclose(out);
@@ -140,7 +148,7 @@ cli_run_homes_write(struct mw_json_writer *json, const struct cli_training *trai
     g_autofree char *config = cli_checkpoint_config(request->model_name, &training->decoder);
     g_autofree char *fingerprint =
         g_strdup_printf("%016" PRIx64, cli_training_fingerprint(training));
-    g_autofree char *homes = homes_text(training->answer->plan);
+    g_autofree char *homes = homes_text(training->homes ? training->homes : training->answer->plan);
 
     mw_json_string(json, "fingerprint", fingerprint);
     write_decoder(json, &training->decoder);
@@ -150,14 +158,42 @@ cli_run_homes_write(struct mw_json_writer *json, const struct cli_training *trai
 
 /* What is exported needs tensors of every layer. */
 static bool
-check_layers(const struct mw_decoder *decoder, const struct mw_plan *plan, const char *origin,
-             GError **error)
+check_layers(const struct cli_run_homes *homes, const char *origin, GError **error)
 {
-    return decoder->layers <= plan->tensor_count ||
+    int64_t tensors = homes->plan->tensor_count;
+
+    for (int i = 0; i < homes->later_count; i++)
+        tensors += homes->later[i]->tensor_count;
+    return homes->decoder.layers <= tensors ||
            mw_refuse(error,
-                     "%s: key \"decoder\": has %" G_GINT64_FORMAT " layers, and \"homes\" has %u "
-                     "tensors: must have one for each layer",
-                     origin, decoder->layers, plan->tensor_count);
+                     "%s: key \"decoder\": has %" G_GINT64_FORMAT " layers, and \"homes\" has "
+                     "%" G_GINT64_FORMAT " tensors: must have one for each layer",
+                     origin, homes->decoder.layers, tensors);
+}
+
+/* The text of a pipeline has the programs of all stages, each of as many ranks. */
+static bool
+take_stages(struct cli_run_homes *homes, const char *origin, GError **error)
+{
+    struct mw_plan *all = homes->plan;
+    uint32_t stages = all->program_count, of_stage = all->world_ranks / stages;
+    char why[256] = "";
+    bool good = true;
+
+    if (stages < 2)
+        return true;
+    homes->later = g_new0(struct mw_plan *, stages);
+    homes->plan = mw_plan_extract(all, 0, why, sizeof why);
+    for (uint32_t s = 1; homes->plan && s < stages && good; s++) {
+        struct mw_plan *stage = mw_plan_extract(all, s * of_stage, why, sizeof why);
+        good = stage && stage->tensor_count;
+        if (stage)
+            homes->later[homes->later_count++] = stage;
+    }
+    mw_plan_free(all);
+    return (good && homes->plan && homes->plan->tensor_count) ||
+           mw_refuse(error, "%s: key \"homes\": a stage without tensors%s%s", origin,
+                     *why ? ": " : "", why);
 }
 
 /* Limits numbers that are short to write but long to loop over. */
@@ -253,11 +289,12 @@ read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes,
         return false;
     homes->fingerprint = number;
     homes->config = g_strdup(config);
+    homes->slices = 1;
     homes->plan = mw_plan_parse(text, strlen(text), why, sizeof why);
     if (homes->plan && homes->plan->tensor_count)
-        return check_homes(homes->plan, origin, error) &&
-               take_start(object, origin, homes, error) &&
-               check_layers(&homes->decoder, homes->plan, origin, error);
+        return check_homes(homes->plan, origin, error) && take_stages(homes, origin, error) &&
+               take_start(object, origin, homes, error) && check_layers(homes, origin, error) &&
+               mw_json_get_int(object, "slices", 1, SLICES_MAX, origin, &homes->slices, error);
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: key \"homes\": %s", origin,
                 homes->plan ? "no tensors" : why);
     return false;
@@ -292,6 +329,9 @@ void
 cli_run_homes_clear(struct cli_run_homes *homes)
 {
     mw_plan_free(homes->plan);
+    for (int i = 0; i < homes->later_count; i++)
+        mw_plan_free(homes->later[i]);
+    g_free(homes->later);
     g_free(homes->config);
     g_free(homes->weights);
     *homes = (struct cli_run_homes){0};

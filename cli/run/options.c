@@ -85,6 +85,7 @@ static char *loss_scale, *from_path, *save_path, *data_path, *weights_path, *ada
 static char *plan_path;
 static char **nvme_directories, **limits;
 static char *resume_run, *newest_run, *newest_note, *taken_line;
+static struct cli_run_division divided_then;
 static gboolean shuffle, resume, overwrite, compare;
 
 /* clang-format off */
@@ -261,6 +262,12 @@ cli_run_options_found(const char *run, const char *note)
 }
 
 void
+cli_run_options_divided(const struct cli_run_division *was)
+{
+    divided_then = *was;
+}
+
+void
 cli_run_options_say(char *line)
 {
     taken_line = line;
@@ -399,6 +406,7 @@ cli_run_options_read(struct cli_run_options *options, GError **error)
     options->newest = g_strdup(newest_run);
     options->note = g_strdup(newest_note);
     options->taken = g_strdup(taken_line);
+    options->was = divided_then;
     options->overwrite = overwrite;
     options->compare = compare;
     options->schedule = (struct mw_lr_schedule){

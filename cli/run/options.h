@@ -31,6 +31,11 @@ enum cli_course {
 #define CLI_RANGE_CLIP 0, 1e9
 #define CLI_RANGE_SEED 0, 1e15
 
+/* Of a run: its ranks, and how many slices and stages its model has. */
+struct cli_run_division {
+    int64_t ranks, slices, stages; /* ranks 0: not known */
+};
+
 struct cli_run_options {
     char *data, *weights, *adapter, *log;
     char *from, *save; /* folders of checkpoints */
@@ -56,6 +61,7 @@ struct cli_run_options {
     int64_t max_skipped;              /* steps in a row; 0: the default for the loss scale */
     double patience_s;                /* 0: no limit */
     uint32_t given;                   /* bits 1 << enum cli_course: given, not a default */
+    struct cli_run_division was;      /* of the run to resume, as its description says */
 };
 
 /* The groups for the option parser.  What it parses is kept here, for one command line. */
@@ -83,6 +89,8 @@ bool cli_run_options_saves(void);
 /* For --resume without a name: the run that it means, and a note to print about it (may be
  * NULL). */
 void cli_run_options_found(const char *run, const char *note);
+/* Keeps how the run to resume was divided. */
+void cli_run_options_divided(const struct cli_run_division *was);
 /* Keeps a line to be printed once it is known which rank prints; takes ownership. */
 void cli_run_options_say(char *line);
 

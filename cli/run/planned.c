@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "cli/run/homes.h"
 #include "plan/optimizers.h"
 #include "study/evaluate.h"
 #include "study/plan_file.h"
@@ -139,35 +140,25 @@ narrow_timeline(struct mw_answer *answer, uint32_t program)
     timeline->row_count = kept;
 }
 
-/* What ranks with parts of the model do not do yet. */
-static bool
-starts_from_seed(const struct cli_training *run, const char *what, const char *parts,
-                 GError **error)
-{
-    const struct cli_run_options *o = &run->options;
-    const struct mw_step_shape *shape = &run->answer->plan->shape;
-
-    if (o->save || o->resume || o->weights || o->from)
-        return mw_refuse(error,
-                         "%s: run starts from --seed, and neither saves nor resumes %s: no --save, "
-                         "--resume, --weights or --from",
-                         what, parts);
-    if (shape->commits || shape->save_every)
-        return mw_refuse(error,
-                         "%s: steps of %s are not durable: --commit none, and no --save-every",
-                         what, parts);
-    return true;
-}
-
 /* Whether the plan's stages can be run: with only activations and gradients between them. */
 static bool
 can_run_programs(const struct cli_training *run, GError **error)
 {
+    const struct mw_step_shape *shape = &run->answer->plan->shape;
+
     for (size_t s = 0; s < run->answer->result->stage_count; s++)
         if (run->answer->result->stages[s].stretches > 1)
             return mw_refuse(error, "pipeline: run gives a stage one stretch of layers; give "
-                                    "{schedule=1f1b} or {schedule=gpipe}");
-    return starts_from_seed(run, "pipeline", "stages", error);
+                                    "{schedule=1f1b}, gpipe or zb-h1");
+    if (!run->answer->plan->barriered)
+        return mw_refuse(error, "pipeline: run ends each step before it begins the next one, and "
+                                "stages of this plan go on; give {schedule=1f1b}, gpipe or zb-h1");
+    if (mw_optimizer_has_vectors(shape->optimizer) && (run->options.save || run->options.from))
+        return mw_refuse(error,
+                         "{optimizer=%s}: checkpoints have its sums over rows and columns of a "
+                         "whole model, not those of stages: no --save and no --from, or {pp=1}",
+                         mw_optimizer_name(shape->optimizer));
+    return true;
 }
 
 /* --- the slice of a rank --------------------------------------------------------------------- */
@@ -202,7 +193,7 @@ can_run_slices(const struct cli_training *run, GError **error)
     if (gathers_checkpoints(plan))
         return mw_refuse(error, "{checkpoint-partition=on}: run keeps whole activation checkpoints "
                                 "in each tensor slice; give {checkpoint-partition=off}");
-    return starts_from_seed(run, "tensor slices", "slices", error);
+    return true;
 }
 
 /* The plan of all slices becomes that of the rank's own. */
@@ -244,6 +235,7 @@ take_stage(struct cli_training *run, GError **error)
     struct mw_plan *own = mw_plan_extract(answer->plan, rank, why, sizeof why);
     if (!own)
         return mw_refuse(error, "pipeline: %s", why);
+    run->homes = cli_run_homes_of(answer->plan);
     narrow_timeline(answer, mw_plan_program_of(answer->plan, rank));
     run->stages = answer->plan->program_count;
     own->shape.decoder.copies_embedding = own->shape.decoder.tied_embedding;

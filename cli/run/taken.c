@@ -269,6 +269,25 @@ take_all(struct taking *taking, struct cli_request *request, char **strategies, 
            take_plan(taking, request, strategies, error);
 }
 
+/* A description of an older memwall, which had no slices or stages, need not say them. */
+static void
+note_division(const struct taking *taking)
+{
+    struct cli_run_division was = {.slices = 1, .stages = 1};
+    const struct {
+        const char *key;
+        int64_t *to;
+    } rows[] = {{"ranks", &was.ranks}, {"slices", &was.slices}, {"stages", &was.stages}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        JsonNode *node = json_object_get_member(taking->root, rows[i].key);
+        if (node && JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_INT64 &&
+            json_node_get_int(node) > 0)
+            *rows[i].to = json_node_get_int(node);
+    }
+    cli_run_options_divided(&was);
+}
+
 /* --- the run --------------------------------------------------------------------------------- */
 
 /* Directory of the run's description.  NULL with *error; or NULL without, if nothing names a run.
@@ -343,6 +362,7 @@ take_from_description(const char *directory, struct cli_request *request, char *
         taking.training = cli_run_entry_part(root, "training");
         g_autofree char *name = text_of(taking.root, "name");
         taking.name = name ? name : directory;
+        note_division(&taking);
         good = take_all(&taking, request, strategies, error);
         if (good && taking.asked->len)
             cli_run_options_say(taken_text(&taking));

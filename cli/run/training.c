@@ -25,6 +25,12 @@
 
 #define SEQUENCES CLI_RUN_SEQUENCES
 
+bool
+cli_training_has_frozen(const struct cli_training *run)
+{
+    return mw_frozen_is_there(run->homes ? run->homes : run->answer->plan);
+}
+
 /* --- the trainer's callbacks ------------------------------------------------------------------ */
 
 static bool
@@ -162,7 +168,7 @@ check_weights(const struct cli_training *run, GError **error)
 {
     const struct cli_run_options *o = &run->options;
 
-    return !o->resume || !o->weights || !run->answer || mw_frozen_is_there(run->answer->plan) ||
+    return !o->resume || !o->weights || !run->answer || cli_training_has_frozen(run) ||
            mw_refuse(error, "--weights, --resume: the run trains all its parameters, and has them: "
                             "leave out --weights");
 }
@@ -554,6 +560,7 @@ cli_training_close(struct cli_training *run, bool together)
     g_free(run->held);
     g_free(run->then);
     g_free(run->saved);
+    mw_plan_free(run->homes);
     mw_answer_free(run->answer);
     cli_run_options_clear(&run->options);
     g_free(run->stem);

@@ -37,6 +37,7 @@ struct cli_training {
     int unstarted;  /* the wish (cli/run/stop.h) that ended it before its first step; 0: none */
     uint32_t stages; /* of the pipeline, whose plans differ; 1: none */
     int64_t slices;  /* of the model's tensors */
+    struct mw_plan *homes; /* of all stages: without ops; NULL: there is one program */
     bool diverged;  /* the run ended because the loss diverged; set once the trainer is closed */
     char *saved;    /* the folder that --save was written to; NULL: none */
     bool displaced; /* `saved` is another folder than requested, which cannot be written */
@@ -62,6 +63,8 @@ bool cli_training_start(struct cli_training *training, GError **error);
 bool cli_training_save(struct cli_training *training, GError **error);
 /* Whether its steps are made durable; for a training that has an answer. */
 bool cli_training_is_durable(const struct cli_training *training);
+/* Whether some of its parameters are not trained, in any stage; the same. */
+bool cli_training_has_frozen(const struct cli_training *training);
 /* Fingerprint of what a resume must not change. */
 uint64_t cli_training_fingerprint(const struct cli_training *training);
 /* Frees all that it owns, answer and options too.  `together`: all ranks call it. */

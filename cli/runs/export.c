@@ -48,7 +48,11 @@ open_weights(struct source *source, GError **error)
 {
     const char *folder = source->homes.weights;
 
-    if (!folder || !mw_frozen_is_there(source->homes.plan))
+    bool frozen = mw_frozen_is_there(source->homes.plan);
+
+    for (int i = 0; i < source->homes.later_count; i++)
+        frozen |= mw_frozen_is_there(source->homes.later[i]);
+    if (!folder || !frozen)
         return true;
     source->weights = mw_safetensors_open(folder, error);
     if (!source->weights)
@@ -79,6 +83,9 @@ open_source(char **directories, bool previous, struct source *source, GError **e
         .directory_count = (int)g_strv_length(directories),
         .plan = homes->plan,
         .decoder = &homes->decoder,
+        .later = (const struct mw_plan *const *)homes->later,
+        .later_count = homes->later_count,
+        .slices = homes->slices,
         .fingerprint = homes->fingerprint,
         .weights = source->weights,
         .seed = homes->seed,

@@ -275,6 +275,7 @@ load(int fd, const char *path, bool previous, struct mw_run_record *out)
     if (!mw_commit_look(fd, path, &found, NULL) || found.whole <= which ||
         !mw_commit_load(fd, path, found.steps[which], &out->record, &identity, NULL))
         return false;
+    out->rank = identity.rank;
     out->ranks = identity.ranks;
     out->stripe_bytes = identity.stripe_bytes;
     return true;

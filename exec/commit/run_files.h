@@ -51,7 +51,7 @@ void mw_run_files_clear(struct mw_run_files *files);
  * the run reports the reason. */
 struct mw_run_record {
     struct mw_commit_record record; /* mw_commit_record_clear */
-    int ranks;
+    int rank, ranks;
     int64_t stripe_bytes; /* stripe size by which its extents lie on the drives */
 };
 bool mw_run_files_record(const char *directory, const char *stem, bool previous,

@@ -146,6 +146,48 @@ add_matrix(struct list *list, const struct mw_operator_parameter *parameter, int
         join_tensor(list, weight);
 }
 
+/* --- slices ---------------------------------------------------------------------------------- */
+
+static bool
+is_copy(const struct mw_decoder *decoder, const struct mw_weight *weight)
+{
+    return decoder->copies_embedding && weight->role == MW_WEIGHT_LOGITS;
+}
+
+/* The weight of the whole model that this one is, or is a part of. */
+static struct mw_weight
+whole_weight(const struct mw_decoder *decoder, const struct mw_weight *weight, int64_t layer)
+{
+    struct mw_decoder whole = mw_decoder_whole(decoder);
+    struct mw_weight all[MW_WEIGHTS_MAX], *it = all;
+    bool copy = is_copy(decoder, weight);
+    enum mw_weight_role role = copy ? MW_WEIGHT_TOKENS : weight->role;
+
+    mw_weights_list_apart(&whole, copy ? MW_OPERATOR_EMBEDDING : weight->operator_, layer, all);
+    while (it->role != role || it->lora != weight->lora)
+        it++;
+    return *it;
+}
+
+/* Which rows and columns of the file's tensor the weight is. */
+static void
+place_in_file(const struct mw_decoder *decoder, struct mw_weight *weight, int64_t layer)
+{
+    const struct mw_weight whole = whole_weight(decoder, weight, layer);
+    int64_t index = decoder->slice.index;
+    int64_t before = index * weight->elements;
+
+    memcpy(weight->name, whole.name, sizeof weight->name);
+    memcpy(weight->shape, whole.shape, sizeof weight->shape);
+    weight->file_row = whole.file_row;
+    if (weight->row_elements != whole.row_elements) {
+        weight->file_column = index * weight->row_elements;
+    } else if (weight->rows != whole.rows) {
+        weight->file_row += index * weight->rows;
+        weight->padding = CLAMP(before + weight->elements - whole.elements, 0, weight->elements);
+    }
+}
+
 /* --- operators ------------------------------------------------------------------------------- */
 
 static void
@@ -192,6 +234,9 @@ list_weights(const struct mw_decoder *decoder, enum mw_operator operator_, int64
 
     if (mw_dims_adapt(&list.dims, row))
         add_parameters(&list, row->parameters);
+    for (int i = 0; i < list.count; i++)
+        if (mw_decoder_is_slice(decoder) || is_copy(decoder, &out[i]))
+            place_in_file(decoder, &out[i], layer);
     return list.count;
 }
 
@@ -213,20 +258,22 @@ mw_weights_list_apart(const struct mw_decoder *decoder, enum mw_operator operato
 bool
 mw_weight_is_of_all_slices(const struct mw_decoder *slice, const struct mw_weight *weight)
 {
-    struct mw_decoder whole = mw_decoder_whole(slice);
-    struct mw_weight all[MW_WEIGHTS_MAX], *it = all;
+    return whole_weight(slice, weight, 0).elements == weight->elements;
+}
 
-    mw_weights_list_apart(&whole, weight->operator_, 0, all);
-    while (it->role != weight->role || it->lora != weight->lora)
-        it++;
-    return it->elements == weight->elements;
+bool
+mw_weight_is_written_elsewhere(const struct mw_decoder *decoder, const struct mw_weight *weight)
+{
+    return is_copy(decoder, weight) ||
+           (!mw_decoder_is_first_slice(decoder) && mw_weight_is_of_all_slices(decoder, weight));
 }
 
 int64_t
 mw_weight_file_element(const struct mw_weight *weight, int64_t element)
 {
-    if (!weight->transposed)
+    if (weight->rank == 1)
         return weight->file_row * weight->row_elements + element;
-    return element % weight->shape[0] * weight->shape[1] + weight->file_row +
-           element / weight->shape[0];
+    int64_t row = weight->file_row + element / weight->row_elements;
+    int64_t column = weight->file_column + element % weight->row_elements;
+    return weight->transposed ? column * weight->shape[1] + row : row * weight->shape[1] + column;
 }

@@ -24,6 +24,9 @@
  * of its other operators.  Its elements are those of its pieces of tensors, in the order above:
  * with one tile the vectors of its operators, one after the other.
  *
+ * A decoder can be a slice of a model, or have a copy of its embedding (plan/decoder.h).  Files
+ * have whole models: a slice's weights say which rows and columns of the file's tensors they are.
+ *
  * Everything here takes any range of a part, so that a rank reads, starts or writes its own shard
  * alone.  Elements after the end of a part are padding: they read as zero and are not written.
  */
@@ -52,10 +55,12 @@ struct mw_weight {
     enum mw_operator operator_;
     enum mw_weight_role role; /* the first one's, where it has rows of several */
     int rank;
-    int64_t shape[2]; /* of the tensor in the file, which can hold rows of other weights too */
-    bool transposed;  /* the file holds [in, out], the vector [out, in] */
-    int64_t file_row; /* of the file's tensor at which this weight begins (transposed: column) */
+    int64_t shape[2];    /* of the tensor in the file, which can hold rows of other weights too */
+    bool transposed;     /* the file holds [in, out], the vector [out, in] */
+    int64_t file_row;    /* of the file's tensor at which this weight begins (transposed: column) */
+    int64_t file_column; /* the same of columns, of which a slice can have some */
     int64_t elements;
+    int64_t padding; /* elements at its end that the file does not have */
     /* Its rows among those of its operator, and its elements per row; a norm has no rows. */
     int64_t first_row, rows, row_elements;
     enum mw_weight_start start;
@@ -83,6 +88,10 @@ int64_t mw_weights_elements(const struct mw_decoder *decoder); /* of the whole m
 
 /* Whether every slice of a model has all of it: norms, positions, biases of sums. */
 bool mw_weight_is_of_all_slices(const struct mw_decoder *slice, const struct mw_weight *weight);
+
+/* Whether another slice, or another stage, writes it to files: those that have it before. */
+bool mw_weight_is_written_elsewhere(const struct mw_decoder *decoder,
+                                    const struct mw_weight *weight);
 
 /* The element of the file's tensor that holds `element` of the weight, in the vector's order. */
 int64_t mw_weight_file_element(const struct mw_weight *weight, int64_t element);
@@ -147,10 +156,10 @@ struct mw_weights_files {
     struct mw_safetensors_writer *own, *adapters;
 };
 
-/* Declares every tensor by its Hugging Face name after `prefix`. */
+/* Declares every tensor of the whole model by its Hugging Face name after `prefix`. */
 bool mw_weights_declare(const struct mw_decoder *decoder, struct mw_weights_files files,
                         const char *prefix, enum mw_safetensors_dtype dtype, GError **error);
-/* `values` are of the declared dtype. */
+/* `values` are of the declared dtype.  Leaves out what is written elsewhere, as above. */
 bool mw_weights_store(const struct mw_decoder *decoder, struct mw_weights_files files,
                       const char *prefix, const struct mw_weights_part *part, int64_t first,
                       int64_t count, enum mw_safetensors_dtype dtype, const void *values,

@@ -195,7 +195,7 @@ static void
 scatter(char *range, const char *column, const struct mw_weights_piece *piece, struct column of,
         int64_t i, int64_t element_bytes)
 {
-    int64_t inputs = piece->weight.shape[0];
+    int64_t inputs = piece->weight.row_elements;
 
     for (int64_t o = of.begin; o < of.end; o++)
         memcpy(range + (piece->at + o * inputs + i - piece->first) * element_bytes,
@@ -206,12 +206,36 @@ static void
 copy_column(char *column, const char *range, const struct mw_weights_piece *piece, struct column of,
             int64_t i, int64_t element_bytes)
 {
-    int64_t inputs = piece->weight.shape[0];
+    int64_t inputs = piece->weight.row_elements;
 
     for (int64_t o = of.begin; o < of.end; o++)
         memcpy(column + (o - of.begin) * element_bytes,
                range + (piece->at + o * inputs + i - piece->first) * element_bytes,
                (size_t)element_bytes);
+}
+
+/* --- pieces of rows -------------------------------------------------------------------------- */
+
+/* How many elements of a piece, from one of them on, are neighbours in the file. */
+static int64_t
+neighbours(const struct mw_weights_piece *piece, int64_t done)
+{
+    const struct mw_weight *weight = &piece->weight;
+    int64_t left = piece->count - done;
+
+    if (weight->rank == 1 || weight->row_elements == weight->shape[1])
+        return left;
+    return MIN(left, weight->row_elements - (piece->first + done) % weight->row_elements);
+}
+
+/* Cuts off what the file does not have; returns how many elements that are. */
+static int64_t
+cut_padding(struct mw_weights_piece *piece)
+{
+    int64_t had = piece->count, end = piece->weight.elements - piece->weight.padding;
+
+    piece->count = CLAMP(end - piece->first, 0, had);
+    return had - piece->count;
 }
 
 /* --- loading --------------------------------------------------------------------------------- */
@@ -281,17 +305,31 @@ static bool
 load_transposed(const struct load *load, const struct mw_safetensor *tensor,
                 const struct mw_weights_piece *piece)
 {
-    int64_t inputs = piece->weight.shape[0], outputs = piece->weight.shape[1];
-    g_autofree char *column = g_malloc((gsize)(outputs * load->element_bytes));
+    int64_t inputs = piece->weight.row_elements;
+    g_autofree char *column = g_malloc((gsize)(piece->weight.rows * load->element_bytes));
 
     for (int64_t i = 0; i < inputs; i++) {
         struct column of = column_of(piece, inputs, i);
         if (of.begin >= of.end)
             continue;
-        if (!read_finite(load, tensor, i * outputs + piece->weight.file_row + of.begin,
+        if (!read_finite(load, tensor,
+                         mw_weight_file_element(&piece->weight, of.begin * inputs + i),
                          of.end - of.begin, column))
             return false;
         scatter(load->out, column, piece, of, i, load->element_bytes);
+    }
+    return true;
+}
+
+static bool
+load_rows(const struct load *load, const struct mw_safetensor *tensor,
+          const struct mw_weights_piece *piece)
+{
+    for (int64_t i = 0, n; i < piece->count; i += n) {
+        n = neighbours(piece, i);
+        if (!read_finite(load, tensor, mw_weight_file_element(&piece->weight, piece->first + i), n,
+                         load->out + (piece->at + i) * load->element_bytes))
+            return false;
     }
     return true;
 }
@@ -301,6 +339,8 @@ load_piece(const struct mw_weights_piece *piece, void *data)
 {
     struct load *load = data;
 
+    struct mw_weights_piece own = *piece;
+
     load->set = set_of(load->sets, &piece->weight);
     if (!load->set)
         return true;
@@ -308,10 +348,11 @@ load_piece(const struct mw_weights_piece *piece, void *data)
         expect(load->set, load->prefix, &piece->weight, load->error);
     if (!tensor)
         return false;
-    if (piece->weight.transposed)
-        return load_transposed(load, tensor, piece);
-    return read_finite(load, tensor, mw_weight_file_element(&piece->weight, piece->first),
-                       piece->count, load->out + piece->at * load->element_bytes);
+    int64_t padding = cut_padding(&own);
+    memset(load->out + (own.at + own.count) * load->element_bytes, 0,
+           (size_t)(padding * load->element_bytes));
+    return own.weight.transposed ? load_transposed(load, tensor, &own)
+                                 : load_rows(load, tensor, &own);
 }
 
 static bool
@@ -373,6 +414,7 @@ mw_weights_load_squares(const struct mw_decoder *decoder, const struct mw_safete
 /* --- storing --------------------------------------------------------------------------------- */
 
 struct store {
+    const struct mw_decoder *decoder;
     struct mw_weights_files files;
     struct mw_safetensors_writer *writer; /* of the piece */
     const char *prefix;
@@ -399,15 +441,18 @@ mw_weights_declare(const struct mw_decoder *decoder, struct mw_weights_files fil
                    const char *prefix, enum mw_safetensors_dtype dtype, GError **error)
 {
     struct store store = {.files = files, .prefix = prefix, .dtype = dtype};
+    struct mw_decoder whole = mw_decoder_whole(decoder);
 
-    return each_of_model(decoder, declare, &store, error);
+    whole.tied_embedding |= whole.copies_embedding;
+    whole.copies_embedding = false;
+    return each_of_model(&whole, declare, &store, error);
 }
 
 static bool
 store_transposed(const struct store *store, const char *name, const struct mw_weights_piece *piece)
 {
-    int64_t inputs = piece->weight.shape[0], outputs = piece->weight.shape[1];
-    g_autofree char *column = g_malloc((gsize)(outputs * store->element_bytes));
+    int64_t inputs = piece->weight.row_elements;
+    g_autofree char *column = g_malloc((gsize)(piece->weight.rows * store->element_bytes));
 
     for (int64_t i = 0; i < inputs; i++) {
         struct column of = column_of(piece, inputs, i);
@@ -415,8 +460,21 @@ store_transposed(const struct store *store, const char *name, const struct mw_we
             continue;
         copy_column(column, store->values, piece, of, i, store->element_bytes);
         if (!mw_safetensors_write(store->writer, name,
-                                  i * outputs + piece->weight.file_row + of.begin,
+                                  mw_weight_file_element(&piece->weight, of.begin * inputs + i),
                                   of.end - of.begin, column, store->error))
+            return false;
+    }
+    return true;
+}
+
+static bool
+store_rows(const struct store *store, const char *name, const struct mw_weights_piece *piece)
+{
+    for (int64_t i = 0, n; i < piece->count; i += n) {
+        n = neighbours(piece, i);
+        if (!mw_safetensors_write(
+                store->writer, name, mw_weight_file_element(&piece->weight, piece->first + i), n,
+                store->values + (piece->at + i) * store->element_bytes, store->error))
             return false;
     }
     return true;
@@ -426,14 +484,15 @@ static bool
 store_piece(const struct mw_weights_piece *piece, void *data)
 {
     struct store *store = data;
+    struct mw_weights_piece own = *piece;
     g_autofree char *name = g_strconcat(store->prefix, piece->weight.name, NULL);
 
+    if (mw_weight_is_written_elsewhere(store->decoder, &piece->weight))
+        return true;
+    cut_padding(&own);
     store->writer = piece->weight.lora ? store->files.adapters : store->files.own;
-    if (piece->weight.transposed)
-        return store_transposed(store, name, piece);
-    return mw_safetensors_write(store->writer, name,
-                                mw_weight_file_element(&piece->weight, piece->first), piece->count,
-                                store->values + piece->at * store->element_bytes, store->error);
+    return own.weight.transposed ? store_transposed(store, name, &own)
+                                 : store_rows(store, name, &own);
 }
 
 bool
@@ -441,7 +500,8 @@ mw_weights_store(const struct mw_decoder *decoder, struct mw_weights_files files
                  const char *prefix, const struct mw_weights_part *part, int64_t first,
                  int64_t count, enum mw_safetensors_dtype dtype, const void *values, GError **error)
 {
-    struct store store = {.files = files,
+    struct store store = {.decoder = decoder,
+                          .files = files,
                           .prefix = prefix,
                           .dtype = dtype,
                           .element_bytes = mw_safetensors_dtype_bytes(dtype),

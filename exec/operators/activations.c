@@ -127,6 +127,33 @@ mw_activation_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int6
     };
 }
 
+/* Elements per token: x, n1, o, x2, n2, act and raw. */
+static int64_t
+inputs_width(const struct mw_decoder *decoder)
+{
+    return 4 * decoder->hidden + mw_decoder_q(decoder) + decoder->ffn + raw_width(decoder);
+}
+
+/* The gradients of out, up, n2, x2, qkv, n1 and heads. */
+static int64_t
+results_width(const struct mw_decoder *decoder)
+{
+    return 4 * decoder->hidden + up_width(decoder) + qkv_width(decoder) + raw_width(decoder);
+}
+
+void
+mw_activation_layout_part_operands(struct mw_activation_layout *layout,
+                                   const struct mw_decoder *decoder, int64_t sequences, int64_t seq)
+{
+    int64_t tokens = sequences * seq, inputs = tokens * inputs_width(decoder);
+
+    layout->inputs_bytes = layout->element_bytes * inputs;
+    layout->results_bytes = layout->element_bytes * tokens * results_width(decoder);
+    layout->layer_elements -= inputs;
+    layout->layer_bytes -= layout->inputs_bytes;
+    layout->bytes -= layout->layers * layout->inputs_bytes;
+}
+
 void
 mw_activation_layout_add_coded(struct mw_activation_layout *layout,
                                const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
@@ -165,18 +192,67 @@ take_kept(struct taker *from, const struct mw_activation_layout *layout, enum mw
     return layout->unread >> operator_ & 1 ? wide : take(from, elements);
 }
 
+static struct mw_layer_gradients
+shared_gradients(const struct mw_decoder *decoder, const struct mw_shared_activations *shared,
+                 void *up)
+{
+    return (struct mw_layer_gradients){.out = shared->gradient,
+                                       .up = mw_decoder_gated(decoder) ? up : shared->wide,
+                                       .n2 = shared->branch,
+                                       .x2 = shared->gradient,
+                                       .heads = shared->wide,
+                                       .qkv = shared->wide,
+                                       .n1 = shared->branch,
+                                       .x = shared->gradient};
+}
+
+void
+mw_activations_place_operands(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
+                              const struct mw_activation_layout *layout, int64_t turn, void *inputs,
+                              void *results, void *gradient, struct mw_layer_activations *layer)
+{
+    int64_t tokens = sequences * seq, one = tokens * decoder->hidden;
+    struct taker in = {(char *)inputs + turn * layout->inputs_bytes, layout->element_bytes};
+    struct taker of = {(char *)results + turn * layout->results_bytes, layout->element_bytes};
+    struct taker before = {(char *)results + (turn - 1) * layout->results_bytes, 0};
+
+    layer->x = take(&in, one);
+    layer->n1 = take(&in, one);
+    layer->o = take(&in, tokens * mw_decoder_q(decoder));
+    layer->x2 = take(&in, one);
+    layer->n2 = take(&in, one);
+    layer->act = take(&in, tokens * decoder->ffn);
+    layer->raw = take(&in, tokens * raw_width(decoder));
+    layer->gradient.out = take(&of, one); /* first: the layer behind puts it there */
+    layer->gradient.up = take(&of, tokens * up_width(decoder));
+    layer->gradient.n2 = take(&of, one);
+    layer->gradient.x2 = take(&of, one);
+    layer->gradient.qkv = take(&of, tokens * qkv_width(decoder));
+    layer->gradient.n1 = take(&of, one);
+    layer->gradient.heads =
+        decoder->qk_norm ? take(&of, tokens * raw_width(decoder)) : layer->gradient.qkv;
+    layer->gradient.x = turn ? take(&before, 0) : gradient;
+}
+
 struct mw_layer_activations
 mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
                         const struct mw_activation_layout *layout, void *base, int64_t layer)
 {
     int64_t tokens = sequences * seq, one = tokens * decoder->hidden;
     struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
-    void *wide = mw_activations_shared(decoder, sequences, seq, layout, base).wide;
-    struct mw_layer_activations activations;
+    struct mw_shared_activations shared =
+        mw_activations_shared(decoder, sequences, seq, layout, base);
+    void *wide = shared.wide;
+    struct mw_layer_activations activations = {0};
 
     int64_t room = layer < layout->layers ? layout->layers - 1 - layer : layout->layers - 1;
     take(&from, shared_elements(decoder, tokens, layout->unread) + room * layout->layer_elements);
     activations.lse = (float *)base + layer * tokens * decoder->heads;
+    if (layout->inputs_bytes) { /* the rest has rooms of its own */
+        activations.qkv = take(&from, tokens * qkv_width(decoder));
+        activations.up = take(&from, tokens * up_width(decoder));
+        return activations;
+    }
     activations.x = take(&from, one);
     activations.n1 = take_kept(&from, layout, MW_OPERATOR_QKV, one, wide);
     activations.qkv = take(&from, tokens * qkv_width(decoder));
@@ -190,6 +266,7 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
         activations.lora[i] = i && mw_decoder_adapts(decoder, i)
                                   ? take(&from, tokens * mw_decoder_lora_width(decoder, i))
                                   : NULL;
+    activations.gradient = shared_gradients(decoder, &shared, activations.up);
     return activations;
 }
 

@@ -39,6 +39,21 @@ struct mw_part {
     int64_t elements;
 };
 
+/* Where the gradients lie that a layer's backward passes from operator to operator.  They share
+ * memory, as mw_shared_activations says, unless the gradients of weights come later: then those of
+ * results of products and norms have room of their own, and the last, of the layer's input, is that
+ * of the output of the layer before. */
+struct mw_layer_gradients {
+    void *out;   /* [T, h] of the layer's output */
+    void *up;    /* as up */
+    void *n2;    /* [T, h] */
+    void *x2;    /* [T, h] */
+    void *heads; /* with norms of q and k, as raw: of what they give; else it is qkv */
+    void *qkv;   /* as qkv */
+    void *n1;    /* [T, h] */
+    void *x;     /* [T, h] of the layer's input */
+};
+
 /* What a layer keeps for its backward.  The inputs of products with frozen weights (n1, n2, act)
  * are not kept unless an adapter needs them: they lie in the shared room's `wide`, and are there
  * until the product is done. */
@@ -57,6 +72,7 @@ struct mw_layer_activations {
     /* With adapters: what their A's give, times alpha / rank, [T, all A's rows]; in backward the
      * gradient of that. */
     void *lora[MW_OPERATOR_COUNT];
+    struct mw_layer_gradients gradient;
 };
 
 /* What all layers share.  Tensors that are never needed at once share memory: `final` lies where
@@ -78,6 +94,8 @@ struct mw_compute {
     const struct mw_decoder *decoder;
     enum mw_operator operator_;
     bool backward;       /* forward and recompute are alike */
+    bool of_weights;     /* backward: the gradients of weights alone, of what the backward without
+                          * them has left */
     enum mw_dtype dtype; /* of elements; MW_DTYPE_NONE: one of 16 bits */
     int64_t sequences, seq;
     int64_t first_token, tokens;  /* of LOGITS and LOSS: a chunk; else 0 and T */
@@ -97,9 +115,11 @@ struct mw_compute {
 
     const struct mw_layer_activations *layer; /* NULL outside the layers */
     const struct mw_shared_activations *shared;
-    void *input;  /* EMBEDDING: where the first layer's input goes */
-    void *output; /* MLP_DOWN: where the next layer's input goes; not the layer's own x2 */
-    void *logits; /* [tokens, V], rows mw_logits_stride apart; the loss turns them into
+    void *input;     /* EMBEDDING: where the first layer's input goes */
+    void *output;    /* MLP_DOWN: where the next layer's input goes; not the layer's own x2 */
+    void *into_last; /* FINAL_NORM: where the gradient of the last layer's output goes; NULL:
+                      * shared->gradient */
+    void *logits;    /* [tokens, V], rows mw_logits_stride apart; the loss turns them into
                          their gradient in place */
 };
 
@@ -118,7 +138,10 @@ struct mw_activation_layout {
                             * room of layer 0; their sums of attention stay fp32 */
     int64_t layer_elements, coded_bytes; /* of one layer: stored so */
     int64_t element_bytes;               /* of activations */
-    uint32_t unread;                     /* operators whose inputs no gradient of weights reads */
+    /* Of a layer, where the gradients of weights come later: what these need has rooms of its own;
+     * else 0. */
+    int64_t inputs_bytes, results_bytes;
+    uint32_t unread; /* operators whose inputs no gradient of weights reads */
 };
 
 /* `frozen`: operators whose weights have no gradients, bits 1 << enum mw_operator. */
@@ -129,6 +152,17 @@ struct mw_activation_layout mw_activation_layout(const struct mw_decoder *decode
 void mw_activation_layout_add_coded(struct mw_activation_layout *layout,
                                     const struct mw_decoder *decoder, int64_t sequences,
                                     int64_t seq, int64_t layers);
+/* Moves the inputs of products and norms to rooms of their own, in which gradients of results are
+ * too: mw_activations_place_operands places them. */
+void mw_activation_layout_part_operands(struct mw_activation_layout *layout,
+                                        const struct mw_decoder *decoder, int64_t sequences,
+                                        int64_t seq);
+/* Of a rank's layer `turn`, from 0 on, of so many of a micro-batch whose rooms these are;
+ * `gradient` is that of the input of layer 0. */
+void mw_activations_place_operands(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
+                                   const struct mw_activation_layout *layout, int64_t turn,
+                                   void *inputs, void *results, void *gradient,
+                                   struct mw_layer_activations *layer);
 /* From the block's start, the bytes that are needed between forward and the first recomputation, if
  * the last `kept` layers keep theirs. */
 int64_t mw_activations_lasting(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,

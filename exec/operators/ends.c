@@ -120,8 +120,11 @@ norm_of(const struct mw_compute *compute)
 {
     const struct mw_shared_activations *shared = compute->shared;
 
-    return (struct mw_operator_norm){
-        .y = shared->final, .x = shared->hidden, .dx = shared->gradient, .dy = shared->branch};
+    return (struct mw_operator_norm){.y = shared->final,
+                                     .x = shared->hidden,
+                                     .dx =
+                                         compute->into_last ? compute->into_last : shared->gradient,
+                                     .dy = shared->branch};
 }
 
 static void

@@ -68,6 +68,7 @@ struct mw_operator_linear {
 /* How an operator runs: a row of the table in operators.c. */
 struct mw_operator_runner {
     struct mw_operator_steps forward, backward;
+    struct mw_operator_steps weights; /* backward, of weights alone, for an operator of layers */
     /* NULL: no products.  Else one of so many, by number. */
     struct mw_operator_linear (*linear)(const struct mw_compute *compute, int number);
     int (*linears)(const struct mw_compute *compute); /* NULL: one */

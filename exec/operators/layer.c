@@ -11,7 +11,9 @@ mw_operator_norm_forward(const struct mw_operators *operators, const struct mw_c
 {
     const struct mw_kernels *kernels = operators->kernels;
     int64_t tokens = mw_operator_tokens(compute), hidden = compute->decoder->hidden;
-    const void *weight = mw_operator_param_at(compute, compute->part->norm_weight_at);
+    /* Without y no kernel reads weights, and there may be none. */
+    const void *weight =
+        norm->y ? mw_operator_param_at(compute, compute->part->norm_weight_at) : norm->x;
     float eps = (float)compute->decoder->norm_epsilon;
     float *mean = operators->token_scratch, *rstd = mean + tokens;
 
@@ -19,9 +21,10 @@ mw_operator_norm_forward(const struct mw_operators *operators, const struct mw_c
         kernels->rmsnorm_forward(operators->device, norm->y, rstd, norm->x, weight, tokens, hidden,
                                  eps);
     else
-        kernels->layernorm_forward(operators->device, norm->y, mean, rstd, norm->x, weight,
-                                   mw_operator_param_at(compute, compute->part->norm_bias_at),
-                                   tokens, hidden, eps);
+        kernels->layernorm_forward(
+            operators->device, norm->y, mean, rstd, norm->x, weight,
+            norm->y ? mw_operator_param_at(compute, compute->part->norm_bias_at) : norm->x, tokens,
+            hidden, eps);
 }
 
 static void
@@ -69,15 +72,15 @@ static struct mw_operator_norm
 norm_of(const struct mw_compute *compute)
 {
     const struct mw_layer_activations *layer = compute->layer;
-    const struct mw_shared_activations *shared = compute->shared;
+    const struct mw_layer_gradients *gradient = &layer->gradient;
     bool first = compute->operator_ == MW_OPERATOR_NORM1;
 
     return (struct mw_operator_norm){
         .y = first ? layer->n1 : layer->n2,
         .x = first ? layer->x : layer->x2,
-        .dx = shared->gradient,
-        .dx_add = shared->gradient,
-        .dy = shared->branch,
+        .dx = first ? gradient->x : gradient->x2,
+        .dx_add = first ? gradient->x2 : gradient->out,
+        .dy = first ? gradient->n1 : gradient->n2,
     };
 }
 
@@ -97,9 +100,21 @@ norm_backward(const struct mw_operators *operators, const struct mw_compute *com
     mw_operator_norm_backward(operators, compute, &norm);
 }
 
+/* Mean and rstd once more, as in mw_operator_norm_backward. */
+static void
+norm_weights(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    struct mw_operator_norm norm = norm_of(compute);
+
+    norm.y = NULL;
+    mw_operator_norm_forward(operators, compute, &norm);
+    norm_parameters(operators, compute, &norm);
+}
+
 const struct mw_operator_runner mw_run_norm = {
     .forward.before = norm_forward,
     .backward.before = norm_backward,
+    .weights.before = norm_weights,
 };
 
 /* --- attention ------------------------------------------------------------------------------- */
@@ -153,7 +168,8 @@ struct head_norm {
     int64_t rows, weight_at;
     void *y;
     const void *x;
-    void *gradient; /* of y, and in the end of x */
+    void *dx;
+    const void *dy;
 };
 
 static struct head_norm
@@ -167,7 +183,8 @@ head_norm_of(const struct mw_compute *compute, bool of_k)
         .weight_at = of_k ? compute->part->k_norm_at : compute->part->q_norm_at,
         .y = mw_operator_at(compute, compute->layer->qkv, first),
         .x = mw_operator_read_at(compute, compute->layer->raw, first),
-        .gradient = mw_operator_at(compute, compute->shared->wide, first),
+        .dx = mw_operator_at(compute, compute->layer->gradient.qkv, first),
+        .dy = mw_operator_read_at(compute, compute->layer->gradient.heads, first),
     };
 }
 
@@ -175,10 +192,10 @@ static void
 head_norm_forward(const struct mw_operators *operators, const struct mw_compute *compute,
                   const struct head_norm *norm)
 {
-    operators->kernels->rmsnorm_forward(operators->device, norm->y, operators->token_scratch,
-                                        norm->x, mw_operator_param_at(compute, norm->weight_at),
-                                        norm->rows, compute->decoder->head_dim,
-                                        (float)compute->decoder->norm_epsilon);
+    operators->kernels->rmsnorm_forward(
+        operators->device, norm->y, operators->token_scratch, norm->x,
+        norm->y ? mw_operator_param_at(compute, norm->weight_at) : norm->x, norm->rows,
+        compute->decoder->head_dim, (float)compute->decoder->norm_epsilon);
 }
 
 static void
@@ -191,11 +208,12 @@ head_norm_backward(const struct mw_operators *operators, const struct mw_compute
     head_norm_forward(operators, compute, &norm);
     if (compute->gradient)
         operators->kernels->norm_weight_gradient(
-            operators->device, mw_operator_gradient_at(compute, norm.weight_at), norm.gradient,
-            norm.x, NULL, operators->token_scratch, norm.rows, columns, operators->scratch);
-    operators->kernels->rmsnorm_backward(operators->device, norm.gradient, NULL, norm.gradient,
-                                         norm.x, mw_operator_param_at(compute, norm.weight_at),
-                                         operators->token_scratch, norm.rows, columns);
+            operators->device, mw_operator_gradient_at(compute, norm.weight_at), norm.dy, norm.x,
+            NULL, operators->token_scratch, norm.rows, columns, operators->scratch);
+    if (!compute->of_weights)
+        operators->kernels->rmsnorm_backward(operators->device, norm.dx, NULL, norm.dy, norm.x,
+                                             mw_operator_param_at(compute, norm.weight_at),
+                                             operators->token_scratch, norm.rows, columns);
 }
 
 static void
@@ -211,7 +229,8 @@ qkv_forward(const struct mw_operators *operators, const struct mw_compute *compu
 static void
 qkv_backward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
-    rotate(operators, compute, compute->shared->wide, true);
+    if (!compute->of_weights)
+        rotate(operators, compute, compute->layer->gradient.heads, true);
     for (int of_k = 0; of_k <= 1 && compute->decoder->qk_norm; of_k++)
         head_norm_backward(operators, compute, head_norm_of(compute, of_k));
 }
@@ -227,8 +246,8 @@ qkv_linear(const struct mw_compute *c, int number)
         .out = mw_operator_qkv_width(c),
         .x = c->layer->n1,
         .y = c->layer->qkv,
-        .dy = c->shared->wide,
-        .dx = c->shared->branch,
+        .dy = c->layer->gradient.qkv,
+        .dx = c->layer->gradient.n1,
     };
 
     if (!c->decoder->qk_norm)
@@ -237,7 +256,7 @@ qkv_linear(const struct mw_compute *c, int number)
     linear.out = linear.rows = number == 0 ? q : kv;
     linear.first_row = number == 0 ? 0 : q + (number - 1) * kv;
     linear.y = mw_operator_at(c, number < 2 ? c->layer->raw : c->layer->qkv, place);
-    linear.dy = mw_operator_read_at(c, c->shared->wide, place);
+    linear.dy = mw_operator_read_at(c, c->layer->gradient.qkv, place);
     linear.follows = number > 0;
     return linear;
 }
@@ -251,6 +270,7 @@ qkv_linears(const struct mw_compute *c)
 const struct mw_operator_runner mw_run_qkv = {
     .forward.behind = qkv_forward,
     .backward = {.before = qkv_backward, .behind = mw_operator_bias},
+    .weights = {.before = qkv_backward, .behind = mw_operator_bias},
     .linear = qkv_linear,
     .linears = qkv_linears,
 };
@@ -294,12 +314,12 @@ attention_backward(const struct mw_operators *operators, const struct mw_compute
     struct mw_attention shape = shape_of(compute);
     const struct mw_layer_activations *layer = compute->layer;
     struct heads at = heads_of(compute);
-    void *dqkv = compute->shared->wide;
+    void *heads = layer->gradient.heads;
 
     operators->kernels->attention_backward(
-        operators->device, &shape, dqkv, mw_operator_at(compute, dqkv, at.k),
-        mw_operator_at(compute, dqkv, at.v), compute->shared->branch, layer->o, layer->lse,
-        layer->qkv, mw_operator_read_at(compute, layer->qkv, at.k),
+        operators->device, &shape, heads, mw_operator_at(compute, heads, at.k),
+        mw_operator_at(compute, layer->gradient.qkv, at.v), compute->shared->branch, layer->o,
+        layer->lse, layer->qkv, mw_operator_read_at(compute, layer->qkv, at.k),
         mw_operator_read_at(compute, layer->qkv, at.v), operators->scratch);
 }
 
@@ -343,7 +363,7 @@ projection_linear(const struct mw_compute *c, int number)
         .out = c->decoder->hidden,
         .x = c->layer->o,
         .y = c->layer->x2,
-        .dy = c->shared->gradient,
+        .dy = c->layer->gradient.x2,
         .dx = c->shared->branch,
         .residual = mw_decoder_is_first_slice(c->decoder),
         .no_bias = !mw_decoder_is_first_slice(c->decoder),
@@ -353,6 +373,7 @@ projection_linear(const struct mw_compute *c, int number)
 const struct mw_operator_runner mw_run_projection = {
     .forward.before = projection_forward,
     .backward.behind = mw_operator_bias,
+    .weights.behind = mw_operator_bias,
     .linear = projection_linear,
 };
 
@@ -371,7 +392,7 @@ down_linear(const struct mw_compute *c, int number)
         .out = c->decoder->hidden,
         .x = c->layer->act,
         .y = c->output,
-        .dy = c->shared->gradient,
+        .dy = c->layer->gradient.out,
         .dx = c->shared->wide,
         .residual = mw_decoder_is_first_slice(c->decoder),
         .no_bias = !mw_decoder_is_first_slice(c->decoder),
@@ -381,6 +402,7 @@ down_linear(const struct mw_compute *c, int number)
 const struct mw_operator_runner mw_run_mlp_down = {
     .forward.before = down_forward,
     .backward.behind = mw_operator_bias,
+    .weights.behind = mw_operator_bias,
     .linear = down_linear,
 };
 
@@ -408,18 +430,19 @@ static void
 act_backward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     const struct mw_kernels *kernels = operators->kernels;
-    void *wide = compute->shared->wide, *up = compute->layer->up;
+    void *wide = compute->shared->wide, *to = compute->layer->gradient.up;
+    const void *up = compute->layer->up;
     int64_t n = mw_operator_tokens(compute) * compute->decoder->ffn;
 
     if (mw_decoder_gated(compute->decoder))
-        kernels->swiglu_backward(operators->device, up, mw_operator_at(compute, up, n), wide, up,
+        kernels->swiglu_backward(operators->device, to, mw_operator_at(compute, to, n), wide, up,
                                  mw_operator_read_at(compute, up, n), n);
     else if (compute->decoder->activation == MW_ACTIVATION_GELU_TANH)
-        kernels->gelu_backward(operators->device, wide, wide, up, n);
+        kernels->gelu_backward(operators->device, to, wide, up, n);
     else if (compute->decoder->activation == MW_ACTIVATION_GELU_ERF)
-        kernels->gelu_erf_backward(operators->device, wide, wide, up, n);
+        kernels->gelu_erf_backward(operators->device, to, wide, up, n);
     else
-        kernels->relu_backward(operators->device, wide, wide, up, n);
+        kernels->relu_backward(operators->device, to, wide, up, n);
 }
 
 const struct mw_operator_runner mw_run_mlp_act = {
@@ -439,13 +462,14 @@ up_linear(const struct mw_compute *c, int number)
         .out = ffn,
         .x = c->layer->n2,
         .y = c->layer->up,
-        .dy = gated ? c->layer->up : c->shared->wide,
-        .dx = c->shared->branch,
+        .dy = c->layer->gradient.up,
+        .dx = c->layer->gradient.n2,
         .twin = gated ? tokens * ffn : 0,
     };
 }
 
 const struct mw_operator_runner mw_run_mlp_up = {
     .backward.behind = mw_operator_bias,
+    .weights.behind = mw_operator_bias,
     .linear = up_linear,
 };

@@ -221,7 +221,9 @@ mw_operators_run(struct mw_operators *operators, const struct mw_compute *comput
     if (!suits(operators, compute, error))
         return false;
     const struct mw_operator_runner *runner = mw_operator_runner(compute->operator_);
-    struct mw_operator_steps steps = compute->backward ? runner->backward : runner->forward;
+    struct mw_operator_steps steps = compute->of_weights ? runner->weights
+                                     : compute->backward ? runner->backward
+                                                         : runner->forward;
     if (compute->narrow)
         operators->kernels->widen_blocks(operators->device, compute->widened, compute->narrow,
                                          (int)compute->narrow_dtype, compute->part->elements);

@@ -87,7 +87,8 @@ add_products(const struct mw_compute *compute, const struct mw_operator_linear *
             out[count++] = forward_product(compute, linear, twin);
             continue;
         }
-        out[count++] = input_gradient(compute, linear, twin);
+        if (!compute->of_weights)
+            out[count++] = input_gradient(compute, linear, twin);
         if (compute->gradient)
             out[count++] = weight_gradient(compute, linear, twin);
     }

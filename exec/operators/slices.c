@@ -22,8 +22,9 @@ mw_compute_partial_sums(const struct mw_compute *compute, int64_t *elements)
     case MW_OPERATOR_MLP_DOWN:
         return compute->backward ? NULL : compute->output;
     case MW_OPERATOR_QKV:
+        return compute->backward ? compute->layer->gradient.n1 : NULL;
     case MW_OPERATOR_MLP_UP:
-        return compute->backward ? compute->shared->branch : NULL;
+        return compute->backward ? compute->layer->gradient.n2 : NULL;
     case MW_OPERATOR_LOGITS:
         return compute->backward
                    ? mw_operator_at(compute, compute->shared->branch, compute->first_token * hidden)

@@ -130,16 +130,16 @@ narrowed(struct saving *saving, const float *w, int64_t count)
 
 /* No update makes a variance negative, so no run has such a state. */
 static bool
-check_values(const struct saving *saving, const struct mw_tensor *tensor, int64_t tile,
-             int64_t first, int64_t count, const float *const state[3], GError **error)
+check_values(const struct saving *saving, const struct mw_decoder *decoder,
+             const struct mw_tensor *tensor, int64_t tile, int64_t first, int64_t count,
+             const float *const state[3], GError **error)
 {
     for (int s = 0; s < MW_KEPT_COUNT; s++) {
         const int64_t at = mw_trainer_first_invalid(s, state[s], count);
         if (at < 0)
             continue;
         const float value = state[s][at];
-        g_autofree char *name =
-            mw_trainer_element_name(saving->source->decoder, tensor, tile, first + at, s);
+        g_autofree char *name = mw_trainer_element_name(decoder, tensor, tile, first + at, s);
         g_autofree char *wrong =
             isfinite(value)
                 ? g_strdup_printf("%g: must be at least 0, as a mean of squares is", (double)value)
@@ -152,18 +152,17 @@ check_values(const struct saving *saving, const struct mw_tensor *tensor, int64_
 }
 
 static bool
-store(void *data, const struct mw_tensor *tensor, int64_t tile, int64_t first, int64_t count,
-      const float *const state[3], GError **error)
+store(void *data, const struct mw_decoder *decoder, const struct mw_tensor *tensor, int64_t tile,
+      int64_t first, int64_t count, const float *const state[3], GError **error)
 {
     struct saving *saving = data;
-    const struct mw_decoder *decoder = saving->source->decoder;
     enum mw_safetensors_dtype dtype = saving->options->dtype;
     struct mw_safetensors_writer *optimizer = saving->writers[OPTIMIZER];
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
 
-    if (tensor->state_whole && saving->source->rank > 0)
+    if (tensor->state_whole && saving->source->data_rank > 0)
         return true; /* the first rank checks the same values */
-    if (!check_values(saving, tensor, tile, first, count, state, error))
+    if (!check_values(saving, decoder, tensor, tile, first, count, state, error))
         return false;
     if (!mw_weights_store(decoder, weights_files(saving), "", &part, first, count, dtype,
                           narrowed(saving, state[0], count), error))
@@ -499,7 +498,8 @@ mw_checkpoint_save(struct mw_trainer *trainer, const struct mw_checkpoint_option
         .field_count = mw_trainer_fields(trainer, fields),
         .vectors = trainer->vectors.places,
         .vector_values = copy_vectors,
-        .rank = trainer->rank,
+        .rank = trainer->world_rank,
+        .data_rank = trainer->rank,
         .visit = visit_trainer,
         .sum = sum_trainers,
         .data = trainer,

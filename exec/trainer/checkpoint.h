@@ -116,9 +116,9 @@ const struct mw_commit_record *mw_checkpoint_record(const struct mw_checkpoint *
 int mw_checkpoint_optimizer(const struct mw_checkpoint *checkpoint);
 
 /* Reads elements of a part, as in exec/data/weights.h, of a state that its optimizer keeps (enum
- * mw_kept). */
-bool mw_checkpoint_read(const struct mw_checkpoint *checkpoint, int state,
-                        const struct mw_weights_part *part, int64_t first, int64_t count,
+ * mw_kept).  The decoder is the checkpoint's or a slice of it. */
+bool mw_checkpoint_read(const struct mw_checkpoint *checkpoint, const struct mw_decoder *decoder,
+                        int state, const struct mw_weights_part *part, int64_t first, int64_t count,
                         enum mw_dtype as, void *out, GError **error);
 /* Reads the vectors of rows and columns that its optimizer keeps. */
 bool mw_checkpoint_read_vectors(const struct mw_checkpoint *checkpoint,

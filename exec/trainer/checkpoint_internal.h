@@ -35,7 +35,8 @@ struct mw_checkpoint_source {
     const struct mw_vectors *vectors; /* of rows and columns; NULL: none */
     /* Their numbers, for the first rank; to be freed.  NULL with *error. */
     float *(*vector_values)(void *data, GError **error);
-    uint32_t rank; /* number of this process among those that write together */
+    uint32_t rank;      /* number of this process among those that write together, */
+    uint32_t data_rank; /* and among those that hold the same part of the model */
     bool (*visit)(void *data, mw_trainer_visit visit, void *visit_data, GError **error);
     bool (*sum)(void *data, double *value, GError **error); /* sums over the ranks, which all call
                                                              * it */

@@ -361,18 +361,18 @@ mw_checkpoint_record(const struct mw_checkpoint *checkpoint)
 }
 
 bool
-mw_checkpoint_read(const struct mw_checkpoint *it, int state, const struct mw_weights_part *part,
-                   int64_t first, int64_t count, enum mw_dtype as, void *out, GError **error)
+mw_checkpoint_read(const struct mw_checkpoint *it, const struct mw_decoder *decoder, int state,
+                   const struct mw_weights_part *part, int64_t first, int64_t count,
+                   enum mw_dtype as, void *out, GError **error)
 {
     bool masters = state == 0 && it->has_masters;
     const struct mw_safetensors *set = state || masters ? it->optimizer : it->model;
     const char *prefix = masters ? MW_CHECKPOINT_MASTERS : mw_checkpoint_prefixes[state];
 
     if (state == MW_KEPT_VARIANCE)
-        return mw_weights_load_squares(it->decoder, set, prefix, part, first, count, as, out,
-                                       error);
+        return mw_weights_load_squares(decoder, set, prefix, part, first, count, as, out, error);
     struct mw_weights_sets sets = {set, state || masters || !it->adapters ? set : it->adapters};
-    return mw_weights_load_sets(it->decoder, sets, prefix, part, first, count, as, out, error);
+    return mw_weights_load_sets(decoder, sets, prefix, part, first, count, as, out, error);
 }
 
 bool

@@ -39,7 +39,7 @@ held_at(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 static struct mw_layer_activations *
 layer_activations(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 {
-    int64_t set = op->micro_batch % trainer->sets;
+    int64_t set = trainer->variant->operands_of ? op->micro_batch : op->micro_batch % trainer->sets;
 
     if (trainer->plan->shape.whole_checkpoints) /* the next layer's input is made beside this one */
         return &trainer->variant->layers[layer % trainer->layers_held];
@@ -206,6 +206,7 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
         .decoder = &trainer->plan->shape.decoder,
         .operator_ = trainer->plan->works[op->work].operator_,
         .backward = op->phase == MW_PHASE_BACKWARD,
+        .of_weights = trainer->plan->works[op->work].object == MW_OBJECT_GRADIENTS,
         .dtype = trainer->plan->shape.dtype,
         .sequences = trainer->plan->shape.sequences,
         .seq = trainer->plan->shape.seq,
@@ -217,6 +218,9 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
 
     bind_tokens(trainer, op, &compute);
     bind_part(trainer, op, &compute);
+    if (trainer->variant->operands_of)
+        compute.into_last =
+            layer_activations(trainer, op, (int32_t)trainer->recomputed.end - 1)->gradient.out;
     if (op->layer >= 0) {
         compute.layer = layer_activations(trainer, op, op->layer);
         compute.output = output_of(trainer, op);

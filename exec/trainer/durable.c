@@ -26,6 +26,7 @@ struct block {
 };
 
 struct rank {
+    struct mw_durable_part part;
     char *record_path;
     int record_fd;
     struct mw_commit_slots slots;
@@ -150,7 +151,7 @@ find_first(struct mw_durable *durable, GError **error)
 static bool
 check_identity(const struct mw_durable *durable, const struct rank *it, int index, GError **error)
 {
-    const struct mw_plan *plan = durable->options.plan;
+    const struct mw_plan *plan = it->part.plan;
     const struct mw_commit_identity *identity = &it->slot->identity;
     uint64_t dtype = MW_DTYPE_BF16, tensors;
 
@@ -186,9 +187,9 @@ check_fields(const struct mw_durable *durable, const struct rank *it, GError **e
 
 /* A chunk's state is in one of its two extents; the extents of saves follow. */
 static bool
-check_extents(const struct mw_durable *durable, struct rank *it, GError **error)
+check_extents(struct rank *it, GError **error)
 {
-    const struct mw_plan *plan = durable->options.plan;
+    const struct mw_plan *plan = it->part.plan;
     const struct mw_commit_record *record = &it->slot->record;
 
     it->state_extents = 0;
@@ -273,7 +274,7 @@ take_step(struct mw_durable *durable, int64_t step, GError **error)
             return fail(it->record_path, "no whole record of the step that other ranks have",
                         error);
         if (!check_identity(durable, it, r, error) || !check_fields(durable, it, error) ||
-            !check_extents(durable, it, error) || !open_data(durable, it, r, error))
+            !check_extents(it, error) || !open_data(durable, it, r, error))
             return false;
     }
     return true;
@@ -309,8 +310,10 @@ open_ranks(struct mw_durable *durable, GError **error)
 
     durable->ranks = g_new0(struct rank, ranks);
     durable->rank_count = ranks;
-    for (int r = 0; r < ranks; r++)
+    for (int r = 0; r < ranks; r++) {
+        durable->ranks[r].part = mw_durable_part(&durable->options, r, ranks);
         durable->ranks[r].record_fd = -1;
+    }
     if (!find_first(durable, error))
         return false;
     for (int r = 0; r < ranks; r++)
@@ -321,16 +324,17 @@ open_ranks(struct mw_durable *durable, GError **error)
 
 /* Checks the description against the model itself. */
 static bool
-check_plan(const struct mw_durable_options *options, GError **error)
+check_part(const struct mw_durable_options *options, const struct mw_durable_part *own,
+           GError **error)
 {
-    const struct mw_plan *plan = options->plan;
+    const struct mw_plan *plan = own->plan;
 
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         const struct mw_tensor *tensor = &plan->tensors[t];
-        bool same = tensor->layer >= -1 && tensor->layer < options->decoder->layers;
+        bool same = tensor->layer >= -1 && tensor->layer < own->decoder.layers;
         for (uint32_t tile = 0; same && tile < tensor->tiles; tile++) {
             struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
-            same = mw_weights_part_elements(options->decoder, &part) ==
+            same = mw_weights_part_elements(&own->decoder, &part) ==
                    mw_tensor_part_elements(tensor, tile);
         }
         if (!same)
@@ -339,6 +343,25 @@ check_plan(const struct mw_durable_options *options, GError **error)
     for (uint32_t c = 0; c < plan->chunk_count; c++)
         if (mw_trainer_on_drives(plan, c) && plan->chunks[c].other_slot == MW_NONE)
             return differs(options->directories[0], "second extent", error);
+    return true;
+}
+
+/* Slices are alike, and so are ranks with other sequences. */
+static bool
+check_plan(const struct mw_durable_options *options, GError **error)
+{
+    int ranks = (int)options->plan->world_ranks;
+
+    if (!mw_durable_divides(options, ranks))
+        return differs(options->directories[0], "number of ranks, slices or stages", error);
+    for (int stage = 0; stage <= options->later_count; stage++) {
+        struct mw_durable_part part =
+            mw_durable_part(options, ranks / (1 + options->later_count) * stage, ranks);
+        if (part.plan->world_ranks != options->plan->world_ranks)
+            return differs(options->directories[0], "number of ranks", error);
+        if (!check_part(options, &part, error))
+            return false;
+    }
     return true;
 }
 
@@ -411,11 +434,12 @@ saved_bytes(const struct rank *it)
 static const struct mw_commit_extent *
 find_block(const struct mw_durable *durable, int rank, int64_t at, int64_t *begin, int *whose)
 {
-    bool shared = mw_trainer_saves_shared(durable->options.plan, (uint32_t)durable->rank_count);
-    int last = shared ? durable->rank_count - 1 : rank;
+    const struct mw_durable_part *part = &durable->ranks[rank].part;
+    bool shared = mw_trainer_saves_shared(part->plan, (uint32_t)part->ranks);
+    int last = shared ? rank + (part->ranks - 1 - part->rank) * part->stride : rank;
 
     *begin = 0;
-    for (*whose = rank; *whose <= last; ++*whose) {
+    for (*whose = rank; *whose <= last; *whose += part->stride) {
         const struct rank *it = &durable->ranks[*whose];
         int64_t bytes = saved_bytes(it), block = (at - *begin) / MW_TRAINER_SAVE_BYTES;
         if (at < *begin + bytes) {
@@ -459,6 +483,7 @@ read_stream(struct mw_durable *durable, int rank, struct block *block, int64_t a
 
 struct walk {
     struct mw_durable *durable;
+    const struct mw_durable_part *part; /* of the rank */
     int rank;
     uint32_t chunk;
     int64_t stream_at; /* begin of the chunk in the stream, if it is not on drives */
@@ -471,7 +496,7 @@ struct walk {
 static bool
 read_state(struct walk *walk, int state, int64_t first, int64_t count, GError **error)
 {
-    const struct mw_plan *plan = walk->durable->options.plan;
+    const struct mw_plan *plan = walk->part->plan;
     int optimizer = plan->shape.optimizer;
     enum mw_dtype dtype = mw_optimizer_row(optimizer)->dtypes[state];
     float *copy = walk->copies + state * PIECE_ELEMENTS;
@@ -495,7 +520,7 @@ read_state(struct walk *walk, int state, int64_t first, int64_t count, GError **
 static bool
 visit_piece(struct walk *walk, const struct mw_piece *piece, GError **error)
 {
-    const struct mw_tensor *tensor = &walk->durable->options.plan->tensors[piece->tensor];
+    const struct mw_tensor *tensor = &walk->part->plan->tensors[piece->tensor];
 
     for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
         int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i);
@@ -505,7 +530,8 @@ visit_piece(struct walk *walk, const struct mw_piece *piece, GError **error)
                 return false;
             state[s] = walk->copies + s * PIECE_ELEMENTS;
         }
-        if (!walk->visit(walk->data, tensor, piece->tile, piece->first + i, count, state, error))
+        if (!walk->visit(walk->data, &walk->part->decoder, tensor, piece->tile, piece->first + i,
+                         count, state, error))
             return false;
     }
     return true;
@@ -514,9 +540,9 @@ visit_piece(struct walk *walk, const struct mw_piece *piece, GError **error)
 static bool
 visit_chunk(struct walk *walk, const struct mw_commit_extent *extent, GError **error)
 {
-    const struct mw_plan *plan = walk->durable->options.plan;
+    const struct mw_plan *plan = walk->part->plan;
     const struct mw_chunk_content *chunk = &plan->chunks[walk->chunk];
-    struct mw_pieces pieces = mw_chunk_pieces(plan, chunk, (uint32_t)walk->rank);
+    struct mw_pieces pieces = mw_chunk_pieces(plan, chunk, (uint32_t)walk->part->rank);
     struct mw_piece piece;
 
     if (extent) {
@@ -534,7 +560,7 @@ visit_chunk(struct walk *walk, const struct mw_commit_extent *extent, GError **e
 static bool
 visit_rank(struct walk *walk, GError **error)
 {
-    const struct mw_plan *plan = walk->durable->options.plan;
+    const struct mw_plan *plan = walk->part->plan;
     const struct mw_commit_extent *extent = walk->durable->ranks[walk->rank].slot->record.extents;
 
     walk->stream_at = 0;
@@ -553,12 +579,13 @@ static struct mw_frozen
 frozen_of(const struct mw_durable *durable, int rank)
 {
     const struct mw_durable_options *options = &durable->options;
+    const struct mw_durable_part *part = &durable->ranks[rank].part;
 
-    return (struct mw_frozen){.plan = options->plan,
-                              .decoder = options->decoder,
+    return (struct mw_frozen){.plan = part->plan,
+                              .decoder = &part->decoder,
                               .weights = options->weights,
                               .seed = options->seed,
-                              .rank = (uint32_t)rank};
+                              .rank = (uint32_t)part->rank};
 }
 
 static bool
@@ -578,8 +605,8 @@ check_frozen(const struct mw_durable *durable, GError **error)
 static bool
 visit_frozen(struct walk *walk, GError **error)
 {
-    const struct mw_plan *plan = walk->durable->options.plan;
-    struct mw_frozen frozen = frozen_of(walk->durable, 0);
+    const struct mw_plan *plan = walk->part->plan;
+    struct mw_frozen frozen = frozen_of(walk->durable, walk->rank);
     const float *zeros =
         memset(walk->copies + PIECE_ELEMENTS, 0, PIECE_ELEMENTS * sizeof *walk->copies);
     const float *state[STATES] = {walk->copies, zeros, zeros};
@@ -591,7 +618,8 @@ visit_frozen(struct walk *walk, GError **error)
             for (int64_t i = 0; i < all; i += PIECE_ELEMENTS) {
                 int64_t count = MIN(PIECE_ELEMENTS, all - i);
                 if (!mw_frozen_read(&frozen, tensor, tile, i, count, walk->copies, error) ||
-                    !walk->visit(walk->data, tensor, tile, i, count, state, error))
+                    !walk->visit(walk->data, &walk->part->decoder, tensor, tile, i, count, state,
+                                 error))
                     return false;
             }
         }
@@ -627,12 +655,26 @@ visit_all(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
                         .blocks = (char *)blocks,
                         .visit = visit,
                         .data = visit_data};
-    int ranks = durable->options.plan->tensors[0].state_whole ? 1 : durable->rank_count;
 
-    for (walk.rank = 0; walk.rank < ranks; walk.rank++)
-        if (!visit_rank(&walk, error))
+    for (walk.rank = 0; walk.rank < durable->rank_count; walk.rank++) {
+        walk.part = &durable->ranks[walk.rank].part;
+        bool first = walk.part->rank == 0;
+        if ((first || !walk.part->plan->tensors[0].state_whole) && !visit_rank(&walk, error))
             return false;
-    return !mw_frozen_is_there(durable->options.plan) || visit_frozen(&walk, error);
+        if (first && !visit_frozen(&walk, error))
+            return false;
+    }
+    return true;
+}
+
+static bool
+has_frozen(const struct mw_durable *durable)
+{
+    bool has = false;
+
+    for (int r = 0; r < durable->rank_count; r++)
+        has |= mw_frozen_is_there(durable->ranks[r].part.plan);
+    return has;
 }
 
 /* --- a checkpoint ---------------------------------------------------------------------------- */
@@ -649,6 +691,13 @@ mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options
                   GError **error)
 {
     const struct mw_commit_record *record = &durable->ranks[0].slot->record;
+
+    if (durable->options.later_count &&
+        mw_optimizer_has_vectors(durable->options.plan->shape.optimizer))
+        return mw_refuse(error,
+                         "%s: the run's optimizer takes sums over rows and columns: a checkpoint "
+                         "has those of a whole model, not of stages: nothing is exported",
+                         durable->options.directories[0]);
     g_autofree struct mw_commit_field *fields =
         g_new(struct mw_commit_field, record->field_count + 1);
     struct mw_vectors *vectors = mw_vectors_new(durable->options.plan);
@@ -669,7 +718,7 @@ mw_durable_export(struct mw_durable *durable, const struct mw_checkpoint_options
             strcmp(record->fields[i].name, MW_TRAINER_TENSORS) &&
             strcmp(record->fields[i].name, MW_TRAINER_FROZEN))
             fields[source.field_count++] = record->fields[i];
-    bool good = (!mw_frozen_is_there(durable->options.plan) || check_frozen(durable, error)) &&
+    bool good = (!has_frozen(durable) || check_frozen(durable, error)) &&
                 mw_checkpoint_write(&source, options, error);
     mw_vectors_free(vectors);
     return good;

@@ -21,7 +21,11 @@ struct mw_durable_options {
     int directory_count;
     const struct mw_plan *plan; /* a checked plan: tensors, chunks and their homes; borrowed, like
                                  * decoder */
-    const struct mw_decoder *decoder;
+    const struct mw_decoder *decoder; /* of the whole model */
+    /* Of a pipeline `plan` is that of the first stage; these are of the others, in their order. */
+    const struct mw_plan *const *later;
+    int later_count;
+    int64_t slices;       /* of the model's tensors; 0 or 1: they are whole */
     uint64_t fingerprint; /* `base` of the fingerprint */
     /* Where parameters that are not trained come from; NULL: the seed. */
     const struct mw_safetensors *weights;
@@ -34,8 +38,21 @@ struct mw_durable_options {
     const struct mw_nvme_calls *calls; /* NULL: those of the system; must outlive it */
 };
 
+/* What a rank has of the model, and its place among those that have the same and train on other
+ * sequences: they are `stride` apart. */
+struct mw_durable_part {
+    const struct mw_plan *plan;
+    struct mw_decoder decoder;
+    int rank, ranks, stride;
+};
+/* Whether so many ranks can have that many slices and stages.  Needs only the plans, decoder and
+ * slices, as does the next one, which needs this to be true. */
+bool mw_durable_divides(const struct mw_durable_options *run, int ranks);
+struct mw_durable_part mw_durable_part(const struct mw_durable_options *run, int rank, int ranks);
+
 /* "state of wte.weight to h.0.ln_1.weight": the content of an extent in the record of a rank, one
- * of `ranks`; NULL if the plan does not say.  Needs only plan and decoder.  g_free it. */
+ * of `ranks`; NULL if the plan does not say.  Needs only the plans, decoder and slices.  g_free
+ * it. */
 char *mw_durable_names(const struct mw_durable_options *run, int rank, int ranks,
                        const struct mw_commit_extent *extent);
 

@@ -31,10 +31,9 @@ add_chunk(struct found *found, const struct mw_plan *plan, const struct mw_decod
 
 /* For state in memory, chunk after chunk: adds the chunks that have a part in the block. */
 static void
-add_block(struct found *found, const struct mw_durable_options *run, int rank, int64_t begin,
-          int64_t bytes)
+add_block(struct found *found, const struct mw_durable_part *part, int64_t begin, int64_t bytes)
 {
-    const struct mw_plan *plan = run->plan;
+    const struct mw_plan *plan = part->plan;
     int64_t at = 0;
 
     for (uint32_t c = 0; c < plan->chunk_count; c++) {
@@ -42,7 +41,7 @@ add_block(struct found *found, const struct mw_durable_options *run, int rank, i
         if (mw_trainer_on_drives(plan, c))
             continue;
         if (at < begin + bytes && begin < at + chunk_bytes)
-            add_chunk(found, plan, run->decoder, rank, c);
+            add_chunk(found, plan, &part->decoder, part->rank, c);
         at += chunk_bytes;
     }
 }
@@ -51,20 +50,24 @@ char *
 mw_durable_names(const struct mw_durable_options *run, int rank, int ranks,
                  const struct mw_commit_extent *extent)
 {
-    const struct mw_plan *plan = run->plan;
+    if (extent->id < 0 || rank < 0 || rank >= ranks || !mw_durable_divides(run, ranks))
+        return NULL;
+    const struct mw_durable_part part = mw_durable_part(run, rank, ranks);
+    const struct mw_plan *plan = part.plan;
     const int64_t block = extent->id - plan->chunk_count;
-    const bool shared = mw_trainer_saves_shared(plan, (uint32_t)ranks);
+    const bool shared = mw_trainer_saves_shared(plan, (uint32_t)part.ranks);
     struct found found = {NULL, NULL};
 
-    if (extent->id < 0 || rank < 0 || rank >= ranks || (shared && mw_plan_is_delayed(plan)))
+    if (shared && mw_plan_is_delayed(plan))
         return NULL;
     if (block < 0)
-        add_chunk(&found, plan, run->decoder, rank, (uint32_t)extent->id);
+        add_chunk(&found, plan, &part.decoder, part.rank, (uint32_t)extent->id);
     else if (block <= INT64_MAX / 2 / MW_TRAINER_SAVE_BYTES)
-        add_block(&found, run, rank,
-                  mw_trainer_save_range(plan, false, (uint32_t)rank, (uint32_t)ranks).first +
-                      block * MW_TRAINER_SAVE_BYTES,
-                  extent->bytes);
+        add_block(
+            &found, &part,
+            mw_trainer_save_range(plan, false, (uint32_t)part.rank, (uint32_t)part.ranks).first +
+                block * MW_TRAINER_SAVE_BYTES,
+            extent->bytes);
     char *text = found.first ? g_strdup_printf("state of %s to %s", found.first, found.last)
                  : block >= 0 && mw_plan_is_delayed(plan)
                      ? g_strdup("gradients of a delayed update")

@@ -110,8 +110,8 @@ mw_frozen_read(const struct mw_frozen *it, const struct mw_tensor *tensor, int64
     struct mw_weights_sets sets = {it->weights, NULL};
 
     if (it->checkpoint)
-        return mw_checkpoint_read(it->checkpoint, 0, &part, first, count, MW_DTYPE_FP32, out,
-                                  error);
+        return mw_checkpoint_read(it->checkpoint, it->decoder, 0, &part, first, count,
+                                  MW_DTYPE_FP32, out, error);
     return mw_weights_make(it->decoder, it->seed, sets, &part, first, count, MW_DTYPE_FP32, out,
                            error);
 }

@@ -79,7 +79,13 @@ struct mw_trainer_variant {
                                * passes through; MW_NONE: it is at home */
     bool *updates;            /* [chunk_count] whether a step updates the chunk */
     bool *computes;           /* [layers + 1] whether a step computes the layer */
-    struct mw_layer_activations *layers; /* [sets][layers_held] */
+    struct mw_layer_activations *layers; /* [sets][layers_held]; of operands_of [micro_batches]
+                                          * instead of sets */
+    /* Where the gradients of weights come later: [micro_batches] slots of what these take.  NULL:
+     * they do not. */
+    struct mw_trainer_operands {
+        uint32_t inputs, results;
+    } * operands_of;
     void **coded; /* [sets][layers_held] where its activations are stored meanwhile, or NULL */
     struct mw_shared_activations *shared; /* [sets]: one per micro-batch that is kept */
     bool *queued;                         /* [op_count]: ops that the device orders */

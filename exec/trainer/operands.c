@@ -234,6 +234,27 @@ kept_bytes(const struct look *look)
                                                         : checkpoint_bytes(look);
 }
 
+/* Where the gradients of weights come later: whether the op has its micro-batch's slots of what
+ * they take, and no other. */
+static bool
+has_operands(const struct look *look)
+{
+    const struct mw_trainer *trainer = look->trainer;
+    const struct mw_plan *plan = trainer->plan;
+    const struct mw_op *op = look->op;
+
+    for (uint32_t u = op->use_begin;
+         trainer->variant->operands_of && u < op->use_begin + op->use_count; u++) {
+        const struct mw_trainer_operands *of = &trainer->variant->operands_of[op->micro_batch];
+        uint32_t slot = plan->uses[u].slot;
+        uint8_t purpose = plan->slots[slot].purpose;
+        if ((purpose == MW_PURPOSE_PRODUCT_INPUTS && slot != of->inputs) ||
+            (purpose == MW_PURPOSE_RESULT_GRADIENTS && slot != of->results))
+            return false;
+    }
+    return true;
+}
+
 static const char *
 wrong_compute(const struct look *look)
 {
@@ -242,7 +263,10 @@ wrong_compute(const struct look *look)
     int64_t element = mw_trainer_element_bytes(look->trainer);
     bool logits = mw_operator_row((int)operator_)->in_token_chunks;
     bool backward = look->op->phase == MW_PHASE_BACKWARD;
-    bool scatters = operator_ == MW_OPERATOR_EMBEDDING; /* its backward reads no parameters */
+    bool of_weights = look->work->object == MW_OBJECT_GRADIENTS;
+    bool later = look->trainer->plan->shape.weights_later && look->op->layer >= 0 && !of_weights;
+    /* Its backward reads no parameters. */
+    bool scatters = operator_ == MW_OPERATOR_EMBEDDING || of_weights;
     uint32_t param = slot_of(look, MW_ROLE_PARAMETER), gradient = slot_of(look, MW_ROLE_GRADIENT);
     uint32_t kept = slot_of(look, MW_ROLE_CHECKPOINT), scores = slot_of(look, MW_ROLE_LOGITS);
 
@@ -255,7 +279,11 @@ wrong_compute(const struct look *look)
         return "has no room to widen its parameters in, or needs none";
     if (gradient != MW_NONE && look->tensor && !look->tensor->trainable)
         return "makes a gradient of what is not trained";
-    if (has_weights(operator_) && backward && look->tensor->trainable &&
+    if (of_weights && !look->trainer->plan->shape.weights_later)
+        return "computes gradients of weights apart from those of its input";
+    if (!has_operands(look))
+        return "has not its micro-batch's operands of the gradients of weights";
+    if (has_weights(operator_) && backward && look->tensor->trainable && !later &&
         (gradient == MW_NONE || !holds_part(look, gradient, look->part_elements, true)))
         return "has no room for its gradient";
     if (kept != MW_NONE && !slot_holds(look, kept, 0, kept_bytes(look)))

@@ -311,8 +311,8 @@ load_range(struct mw_trainer *trainer, uint32_t rank, const struct mw_commit_ext
         if (rank == trainer->rank && !read_block(trainer, b, &extents[b], error))
             return false;
         if (mw_trainer_saves_shared(trainer->plan, trainer->ranks) &&
-            !mw_ranks_broadcast(trainer->options.ranks, 0, trainer->durable.block, bytes, rank,
-                                error))
+            !mw_ranks_broadcast(trainer->options.ranks, mw_trainer_data_stream(trainer, 0),
+                                trainer->durable.block, bytes, (int)rank, error))
             return false;
         if (!copy_block(trainer, range.first + begin, bytes, false, error))
             return false;

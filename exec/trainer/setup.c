@@ -164,6 +164,59 @@ lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_activation_
         mw_activations_shared(&shape->decoder, shape->sequences, shape->seq, layout, base);
 }
 
+/* The slots of what the gradients of weights that come later take, by micro-batch: each has one of
+ * either kind, or the ops are refused (exec/trainer/operands.c). */
+static void
+find_operands(struct mw_trainer *trainer)
+{
+    const struct mw_plan *plan = trainer->plan;
+    struct mw_trainer_operands *of = g_new(struct mw_trainer_operands, plan->shape.micro_batches);
+
+    memset(of, 0xff, sizeof *of * plan->shape.micro_batches); /* all MW_NONE */
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++) {
+            uint32_t slot = plan->uses[u].slot;
+            if (plan->slots[slot].purpose == MW_PURPOSE_PRODUCT_INPUTS)
+                of[op->micro_batch].inputs = slot;
+            if (plan->slots[slot].purpose == MW_PURPOSE_RESULT_GRADIENTS)
+                of[op->micro_batch].results = slot;
+        }
+    }
+    trainer->variant->operands_of = of;
+}
+
+static bool
+lay_out_operands(struct mw_trainer *trainer, const struct mw_activation_layout *layout,
+                 GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    struct mw_trainer_variant *variant = trainer->variant;
+    const struct mw_trainer_operands *of = variant->operands_of;
+    int64_t layers = trainer->layers_held;
+
+    for (int64_t m = 0; m < plan->shape.micro_batches; m++) {
+        if (of[m].inputs == MW_NONE || of[m].results == MW_NONE ||
+            plan->slots[of[m].inputs].size_bytes < layers * layout->inputs_bytes ||
+            plan->slots[of[m].results].size_bytes < layers * layout->results_bytes) {
+            g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                        "the plan has no room for what the gradients of weights of micro-batch "
+                        "%" G_GINT64_FORMAT " take: %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT
+                        " bytes",
+                        m, layers * layout->inputs_bytes, layers * layout->results_bytes);
+            return false;
+        }
+        void *inputs = mw_storage_address(&trainer->storage, of[m].inputs, 0);
+        void *results = mw_storage_address(&trainer->storage, of[m].results, 0);
+        for (int64_t l = 0; l < layers; l++)
+            mw_activations_place_operands(&plan->shape.decoder, plan->shape.sequences,
+                                          plan->shape.seq, layout, l, inputs, results,
+                                          variant->shared[m % trainer->sets].gradient,
+                                          &variant->layers[m * layers + l]);
+    }
+    return true;
+}
+
 static struct mw_activation_layout
 layout_of(const struct mw_trainer *trainer, int64_t layers)
 {
@@ -206,6 +259,9 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
     struct mw_activation_layout layout = layout_of(trainer, rooms);
     mw_activation_layout_add_coded(&layout, &plan->shape.decoder, plan->shape.sequences,
                                    plan->shape.seq, trainer->layers_coded);
+    if (plan->shape.weights_later)
+        mw_activation_layout_part_operands(&layout, &plan->shape.decoder, plan->shape.sequences,
+                                           plan->shape.seq);
     trainer->coded_elements = layout.layer_elements;
     trainer->layer_bytes = layout.layer_bytes;
     if (layout.bytes > bytes) {
@@ -227,13 +283,21 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
                     own_bytes(trainer, base, bytes), lasting);
         return false;
     }
-    trainer->variant->layers =
-        g_new(struct mw_layer_activations, trainer->sets * trainer->layers_held);
-    trainer->variant->coded = g_new(void *, trainer->sets * trainer->layers_held);
-    trainer->variant->shared = g_new(struct mw_shared_activations, trainer->sets);
-    for (int64_t set = 0; set < trainer->sets; set++, base += bytes)
-        lay_out_set(trainer, set, &layout, base);
-    return true;
+    int64_t places = plan->shape.weights_later ? plan->shape.micro_batches : trainer->sets;
+    trainer->variant->layers = g_new(struct mw_layer_activations, places * trainer->layers_held);
+    trainer->variant->coded = g_new(void *, places * trainer->layers_held);
+    trainer->variant->shared = g_new(struct mw_shared_activations, places);
+    for (int64_t place = 0; place < places; place++)
+        lay_out_set(trainer, place, &layout, base + place % trainer->sets * bytes);
+    if (!plan->shape.weights_later)
+        return true;
+    if (plan->section_count) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "the plan has sections, and gradients of weights that come later");
+        return false;
+    }
+    find_operands(trainer);
+    return lay_out_operands(trainer, &layout, error);
 }
 
 /* --- chunks ---------------------------------------------------------------------------------- */
@@ -467,6 +531,7 @@ take_down_variant(struct mw_trainer_variant *it)
     g_free(it->computes);
     g_free(it->layers);
     g_free(it->coded);
+    g_free(it->operands_of);
     g_free(it->shared);
     g_free(it->queued);
     g_free(it->tickets);

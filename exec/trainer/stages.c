@@ -82,9 +82,10 @@ mw_trainer_take_received(struct mw_trainer *trainer, const struct mw_op *op,
     if (slot == MW_NONE)
         return true;
     return copy(trainer,
-                compute->backward ? compute->shared->gradient
-                : op->layer < 0   ? compute->shared->hidden
-                                  : compute->layer->x,
+                compute->backward
+                    ? op->layer < 0 ? compute->shared->gradient : compute->layer->gradient.out
+                : op->layer < 0 ? compute->shared->hidden
+                                : compute->layer->x,
                 mw_storage_address(&trainer->storage, slot, 0), error);
 }
 
@@ -97,8 +98,9 @@ mw_trainer_give_sent(struct mw_trainer *trainer, const struct mw_op *op,
     if (slot == MW_NONE)
         return true;
     return copy(trainer, mw_storage_address(&trainer->storage, slot, 0),
-                compute->backward ? compute->shared->gradient
-                : op->layer < 0   ? compute->input
-                                  : compute->output,
+                compute->backward
+                    ? op->layer < 0 ? compute->shared->gradient : compute->layer->gradient.x
+                : op->layer < 0 ? compute->input
+                                : compute->output,
                 error);
 }

@@ -27,7 +27,8 @@ make_state(const struct mw_trainer *trainer, int state, const struct mw_tensor *
     struct mw_weights_sets sets = {o->weights, o->adapters};
 
     if (o->checkpoint)
-        return mw_checkpoint_read(o->checkpoint, state, &part, first, count, as, out, error);
+        return mw_checkpoint_read(o->checkpoint, decoder, state, &part, first, count, as, out,
+                                  error);
     return mw_weights_make(decoder, o->seed, sets, &part, first, count, as, out, error);
 }
 
@@ -438,7 +439,8 @@ visit_piece(struct mw_trainer *trainer, uint32_t chunk, const struct mw_piece *p
                             error))
                 return false;
         }
-        if (!visit(data, tensor, piece->tile, piece->first + i, count, state, error))
+        if (!visit(data, &trainer->plan->shape.decoder, tensor, piece->tile, piece->first + i,
+                   count, state, error))
             return false;
     }
     return true;
@@ -458,7 +460,8 @@ visit_frozen(struct mw_trainer *trainer, uint32_t index, uint32_t tile, float *c
         int64_t count = MIN(PIECE_ELEMENTS, mine.elements - i);
         if (!make_state(trainer, 0, tensor, tile, mine.first + i, count, MW_DTYPE_FP32, copies,
                         error) ||
-            !visit(data, tensor, tile, mine.first + i, count, state, error))
+            !visit(data, &trainer->plan->shape.decoder, tensor, tile, mine.first + i, count, state,
+                   error))
             return false;
     }
     return true;

@@ -449,11 +449,11 @@ verify_start(const struct mw_trainer *trainer, GError **error)
     if (resumes(trainer))
         return true;
     return (!o->weights ||
-            mw_safetensors_verify(o->weights, trainer->rank, trainer->ranks, error)) &&
+            mw_safetensors_verify(o->weights, trainer->world_rank, trainer->world_ranks, error)) &&
            (!o->adapters ||
-            mw_safetensors_verify(o->adapters, trainer->rank, trainer->ranks, error)) &&
-           (!o->checkpoint ||
-            mw_checkpoint_verify(o->checkpoint, trainer->rank, trainer->ranks, error)) &&
+            mw_safetensors_verify(o->adapters, trainer->world_rank, trainer->world_ranks, error)) &&
+           (!o->checkpoint || mw_checkpoint_verify(o->checkpoint, trainer->world_rank,
+                                                   trainer->world_ranks, error)) &&
            (!o->try_start || !(o->weights || o->adapters || o->checkpoint) ||
             mw_trainer_try_start(trainer, error));
 }

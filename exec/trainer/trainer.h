@@ -182,11 +182,11 @@ struct mw_trainer_use mw_trainer_use(const struct mw_trainer *trainer);
  * the run before, and what memory and drives lack (huge pages, O_DIRECT, a RAM disk). */
 const char *mw_trainer_lack(const struct mw_trainer *trainer, int index);
 
-/* Receives elements [first, first + count) of a part of a tensor, as this rank holds them: fp32
- * parameters, momentum, variance.  Valid during the call. */
-typedef bool (*mw_trainer_visit)(void *data, const struct mw_tensor *tensor, int64_t tile,
-                                 int64_t first, int64_t count, const float *const state[3],
-                                 GError **error);
+/* Receives elements [first, first + count) of a part of a tensor, as a rank with this decoder holds
+ * them: fp32 parameters, momentum, variance.  Valid during the call. */
+typedef bool (*mw_trainer_visit)(void *data, const struct mw_decoder *decoder,
+                                 const struct mw_tensor *tensor, int64_t tile, int64_t first,
+                                 int64_t count, const float *const state[3], GError **error);
 /* Call it between runs. */
 bool mw_trainer_visit_state(struct mw_trainer *trainer, mw_trainer_visit visit, void *data,
                             GError **error);

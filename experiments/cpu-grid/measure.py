@@ -52,12 +52,6 @@ def result_file(name, ending):
     return HERE / (f"{name}-{forced}.{ending}" if forced else f"{name}.{ending}")
 
 
-def calibrate(folder, ranks):
-    profile = folder / f"here-{ranks}.ini"
-    grid.launch(ranks, "calibrate", "-o", str(profile), "--nvme", str(folder))
-    return profile
-
-
 def achievable_flops(profile):
     """Of a profile: the rate of a layer's products, FLOP/s."""
     ini = configparser.ConfigParser(delimiters=("=",), interpolation=None)
@@ -82,13 +76,6 @@ def measure(row, profile, folder, steps):
              str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json"]
     words += PLACEMENTS[row["placement"]].split() + limits(row, profile)
     return json.loads(grid.launch(ranks, *words))["answers"][0]["compare"]
-
-
-def median_round(rounds):
-    """Of a configuration: the round whose error is the median of all (the lower of two)."""
-    ordered = sorted(rounds, key=lambda r: r["error"])
-    middle = ordered[(len(ordered) - 1) // 2]
-    return {**middle, "least_error": ordered[0]["error"], "most_error": ordered[-1]["error"]}
 
 
 def report(results, arguments, started):
@@ -128,7 +115,7 @@ def report(results, arguments, started):
 def measure_round(rows, folder, steps, rounds):
     """Adds to rounds[number] of every row."""
     for ranks in sorted({int(row["ranks"]) for row in rows}):
-        profile = calibrate(folder, ranks)
+        profile = grid.calibrate(folder, ranks)
         for row in rows:
             if int(row["ranks"]) != ranks:
                 continue
@@ -153,7 +140,7 @@ def main():
     with grid.scratch("cpu-grid") as name:
         for _ in range(arguments.rounds):
             measure_round(rows, pathlib.Path(name), arguments.steps, rounds)
-    results = [{**median_round(rounds[row["number"]]), "isa": instruction_set() or "best"}
+    results = [{**grid.median_round(rounds[row["number"]]), "isa": instruction_set() or "best"}
                for row in rows]
     if not arguments.only:
         grid.write_csv(result_file("result", "csv"), results)

@@ -105,7 +105,7 @@ def lacks(sixteen, twenty):
         "stopped there.",
         "Data parallel: the configuration printed for 1.4B has 1.13B by 12 nl hd^2; an embedding "
         "would add 0.08B.",
-        "3D Parallelism: not predicted yet, pipelines come later.")
+        "3D Parallelism: experiments/zero-infinity-3d.")
 
 
 def write(bars, sixteen, twenty):

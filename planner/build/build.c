@@ -84,6 +84,16 @@ store_checkpoint(struct builder *b, uint32_t visit)
     mw_checkpoint_store(b, group, slot, v->micro_batch);
 }
 
+/* With the gradients of one micro-batch. */
+static void
+update_alone(struct builder *b, uint32_t visit)
+{
+    if (!b->visits[visit].updates)
+        return;
+    b->update_of = b->visits[visit].micro_batch;
+    mw_optimizer_step(b);
+}
+
 static void
 forward_backward(struct builder *b)
 {
@@ -97,7 +107,9 @@ forward_backward(struct builder *b)
         mw_fetch_release(b, v);
         store_checkpoint(b, v);
         mw_optimizer_beside(b, v);
+        update_alone(b, v);
     }
+    mw_stage_carry(b);
     b->visit_ops[b->visit_count] = b->plan->op_count;
     mw_gradient_flush(b);
     mw_gradient_sum_copies(b);
@@ -165,6 +177,14 @@ build_program(struct builder *b)
     b->reduced_slot = MW_NONE;
     memset(b->met, 0, sizeof b->met);
     b->activation_sets = (uint32_t)mw_sizing_activation_sets(b->sizing);
+    b->carried = MW_NONE;
+    b->update_of = 0;
+    if (mw_settings_no_flush(settings) && b->slots[MW_BUFFER_STAGE_INPUT].count) {
+        struct ring *inputs = &b->slots[MW_BUFFER_STAGE_INPUT];
+        b->carried = inputs->first + --inputs->count;
+    }
+    b->operands_of =
+        g_new0(uint32_t, b->slots[MW_BUFFER_INPUTS].count + b->slots[MW_BUFFER_RESULTS].count + 1);
     b->activation_turns = g_new0(int, b->activation_sets);
     b->rooms_hold = false;
     mw_schedule_visits(b);
@@ -186,7 +206,7 @@ build_program(struct builder *b)
         mw_optimizer_return(b);
     else if (mw_settings_update_beside(settings))
         mw_optimizer_beside_end(b);
-    else if (!settings->forward_only)
+    else if (!settings->forward_only && !mw_settings_stashes(settings))
         mw_optimizer_step(b);
     commit(b);
     g_clear_pointer(&b->param_slot_held, g_free);
@@ -194,6 +214,7 @@ build_program(struct builder *b)
     g_clear_pointer(&b->checkpoint_tile, g_free);
     g_clear_pointer(&b->work_cache, g_free);
     g_clear_pointer(&b->activation_turns, g_free);
+    g_clear_pointer(&b->operands_of, g_free);
     g_clear_pointer(&b->final_visit, g_free);
     g_clear_pointer(&b->passing_sum, g_free);
     g_clear_pointer(&b->place_of, g_free);
@@ -272,6 +293,7 @@ shape_of(const struct mw_sizing *sizing)
         .commits = s->commit == 1,
         .sequence_parallel = s->sequence_parallel == 1,
         .tensor_overlap = mw_sizing_tensor_overlap(sizing),
+        .weights_later = mw_settings_weights_later(s),
         .updates_beside = mw_settings_update_beside(s),
         .whole_checkpoints = mw_settings_keeps_whole(s),
         .layer_order = mw_settings_layer_order(s),
@@ -284,7 +306,7 @@ shape_of(const struct mw_sizing *sizing)
         .score_bias = sizing->model->family && sizing->model->family->score_bias,
         .dropout = sizing->model->dropout,
         .only_simulated = sizing->reduced_at_end || sizing->gradients_swapped ||
-                          mw_sizing_scatters_stages(sizing),
+                          mw_sizing_scatters_stages(sizing) || mw_settings_no_flush(s),
     };
 
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&

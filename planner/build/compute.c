@@ -74,8 +74,9 @@ activations_before(const struct builder *b, const struct visit *v)
     int turn = b->activation_turns[set] + (v->phase == MW_PHASE_BACKWARD ? 1 : -1);
     uint32_t before = activation_slot(b, set, turn);
 
-    return before != own_activations(b, v) && b->states[before].writer != MW_NONE ? before
-                                                                                  : MW_NONE;
+    bool holds = b->states[before].writer != MW_NONE || mw_settings_no_flush(&b->sizing->settings);
+
+    return before != own_activations(b, v) && holds ? before : MW_NONE;
 }
 
 static void
@@ -86,7 +87,7 @@ use_activations(struct builder *b, const struct visit *v)
 
     if (before != MW_NONE)
         mw_build_use(b, before, MW_USE_READ, MW_ROLE_INPUT);
-    bool holds = b->states[mine].writer != MW_NONE;
+    bool holds = b->states[mine].writer != MW_NONE || mw_settings_no_flush(&b->sizing->settings);
     mw_build_use(b, mine, backward && holds ? MW_USE_MODIFY : MW_USE_DEFINE, MW_ROLE_OUTPUT);
 }
 
@@ -192,6 +193,40 @@ computed_of(const struct builder *b, const struct visit *v, int operator_)
                                  weight ? info->operator_ == MW_OPERATOR_LOGITS : info->params > 0};
 }
 
+/* Micro-batches take turns in the slots of a kind. */
+static void
+use_operand_of_weights(struct builder *b, const struct visit *v, enum mw_buffer_kind kind,
+                       bool writes)
+{
+    const struct ring *ring = &b->slots[kind];
+    uint32_t turn = v->micro_batch % ring->count;
+    uint32_t *of =
+        &b->operands_of[turn + (kind == MW_BUFFER_RESULTS ? b->slots[MW_BUFFER_INPUTS].count : 0)];
+    bool begins = *of != v->micro_batch + 1u;
+
+    *of = v->micro_batch + 1u;
+    mw_build_use(b, ring->first + turn,
+                 !writes  ? MW_USE_READ
+                 : begins ? MW_USE_DEFINE
+                          : MW_USE_MODIFY,
+                 writes ? MW_ROLE_OUTPUT : MW_ROLE_INPUT);
+}
+
+/* Where the gradients of weights come later, forward leaves inputs for them, from the first layer's
+ * on, and the way back gradients of results, from what comes to the last layer on. */
+static void
+use_operands_of_weights(struct builder *b, const struct visit *v)
+{
+    bool forward = v->phase == MW_PHASE_FORWARD;
+
+    if (!mw_settings_weights_later(&b->sizing->settings))
+        return;
+    if (v->layer >= 0 || (v->class_ == MW_CLASS_HEAD && forward))
+        use_operand_of_weights(b, v, MW_BUFFER_INPUTS, forward);
+    if (!forward && v->class_ != MW_CLASS_HEAD)
+        use_operand_of_weights(b, v, MW_BUFFER_RESULTS, !v->of_weights);
+}
+
 static void
 use_operands(struct builder *b, const struct visit *v, const struct computed *it)
 {
@@ -202,6 +237,7 @@ use_operands(struct builder *b, const struct visit *v, const struct computed *it
     use_logits(b, v, it->info->operator_);
     use_activations(b, v);
     use_rooms(b, v, it->first);
+    use_operands_of_weights(b, v);
     mw_stage_use(b, it->first, it->last);
     if (it->checkpoint || (v->keeps_layer && (v->phase == MW_PHASE_FORWARD ? it->last : it->first)))
         use_checkpoint(b, v);
@@ -287,6 +323,18 @@ compute_weights(struct builder *b, const struct visit *v, const struct computed 
     use_rooms(b, v, false);
 }
 
+/* What the way back has left. */
+static void
+compute_weights_later(struct builder *b, const struct visit *v, const struct computed *it,
+                      struct gradients *gradients)
+{
+    mw_build_op(b, LANE_COMPUTE,
+                mw_work_compute(b, v->class_, it->number, PASS_OF_WEIGHTS, it->tiles, 0),
+                (struct identity){v->phase, v->layer, v->micro_batch, it->tile, v->chunk});
+    use_operands_of_weights(b, v);
+    use_gradient(b, it, gradients);
+}
+
 static uint32_t
 work_of(struct builder *b, const struct visit *v, const struct computed *it, bool splits)
 {
@@ -310,6 +358,7 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
     bool ends = it->tiles == 1 || v->tile == (backward ? 0 : it->tiles - 1);
     bool sums = ends && needs_sum(b, v, info->operator_);
     bool splits = sums && backward && mw_sizing_splits_backward(b->sizing, info);
+    bool later = backward && mw_sizing_weights_later(b->sizing, info);
     const struct mw_operator_row *row = mw_operator_row(info->operator_);
     uint32_t input = MW_NONE;
 
@@ -319,11 +368,11 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
         gather_gradient(b, v, it);
     if (splits && mw_sizing_gathers_input(b->sizing, info))
         input = gather_input(b, v, it);
-    mw_build_op(b, LANE_COMPUTE, work_of(b, v, it, splits), id);
+    mw_build_op(b, LANE_COMPUTE, work_of(b, v, it, splits || later), id);
     mw_build_after(b, b->compute_wait);
     b->compute_wait = MW_NONE;
     use_operands(b, v, it);
-    if (!splits)
+    if (!splits && !later)
         use_gradient(b, it, gradients);
     if (sums)
         sum_slices(b, v, info->operator_, own_activations(b, v), it->last);
@@ -380,6 +429,8 @@ makes_gradient(const struct builder *b, const struct part *part, const struct mw
 
     if (!tensor->trained)
         return false;
+    if (v->layer >= 0 && mw_settings_weights_later(&b->sizing->settings) && !v->of_weights)
+        return false;
     if (v->tied == TIED_WEIGHT)
         return true;
     for (int i = tensor->first; i < tensor->first + tensor->count; i++)
@@ -421,6 +472,8 @@ mw_compute_visit(struct builder *b, uint32_t visit)
 
     for (int step = 0; step < unit->count; step++) {
         int i = unit->first + (backward ? unit->count - 1 - step : step);
+        if (v->of_weights && !mw_sizing_weights_later(b->sizing, &class->operators[i]))
+            continue;
         if (belongs(v, &class->operators[i]) && runs_now(b, v, tiles, i, tiled))
             run[count++] = i;
     }
@@ -430,7 +483,10 @@ mw_compute_visit(struct builder *b, uint32_t visit)
         it.first = r == 0;
         it.last = r == count - 1;
         it.checkpoint = it.first && v->first_of_group;
-        compute_operator(b, v, &it, &gradients);
+        if (v->of_weights)
+            compute_weights_later(b, v, &it, &gradients);
+        else
+            compute_operator(b, v, &it, &gradients);
     }
     for (int t = MW_UNIT_TENSORS_MAX; t-- > 0;) {
         struct part part;

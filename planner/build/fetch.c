@@ -216,6 +216,21 @@ fetch_layers(struct builder *b, uint32_t visit)
     b->fetched = b->fetches_by[visit];
 }
 
+uint32_t
+mw_version_slot(const struct builder *b, uint32_t place, uint32_t tensor)
+{
+    return place ? b->slots[MW_BUFFER_VERSIONS].first + place - 1 : b->param_home + tensor;
+}
+
+/* Parameters that are there as a whole, in the version that the visit takes. */
+static uint32_t
+version_of(const struct builder *b, const struct visit *v, const struct part *part)
+{
+    if (mw_settings_stashes(&b->sizing->settings))
+        return mw_version_slot(b, mw_sizing_version_taken(b->sizing, v->micro_batch), part->number);
+    return mw_version_slot(b, v->next, part->number);
+}
+
 /* Called once before each visit is computed.  The first call fills the pipeline, stage by stage in
  * turns: a slot of a stage is free for the next part when the following stage has taken the
  * previous part. */
@@ -234,7 +249,7 @@ mw_fetch_ahead(struct builder *b, uint32_t visit)
         memcpy(now->param_slot, b->visits[now->reuses].param_slot, sizeof now->param_slot);
     for (int turn = 0; now->reuses == MW_NONE && turn < mw_visit_tensors(b, now); turn++)
         if (mw_visit_fetches(b, now, turn, &part) && !travels(b, &part))
-            now->param_slot[turn] = home_of(b, &part);
+            now->param_slot[turn] = version_of(b, now, &part);
 }
 
 void

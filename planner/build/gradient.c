@@ -14,7 +14,8 @@
 static bool
 last_micro_batch(const struct builder *b, const struct part *part)
 {
-    return part->visit->micro_batch == b->sizing->settings.grad_accum - 1;
+    return part->visit->micro_batch == b->sizing->settings.grad_accum - 1 ||
+           mw_settings_stashes(&b->sizing->settings);
 }
 
 static uint32_t
@@ -53,8 +54,9 @@ mode_of(const struct part *part, bool first)
 static enum mw_use_mode
 home_mode(const struct builder *b, const struct part *part)
 {
-    return mode_of(part,
-                   part->visit->micro_batch == 0 || comes_summed(b, part) || sums_on_host(b, part));
+    return mode_of(part, part->visit->micro_batch == 0 ||
+                             mw_settings_stashes(&b->sizing->settings) || comes_summed(b, part) ||
+                             sums_on_host(b, part));
 }
 
 /* Whether backward writes the gradient where it lives, so that there is nothing to send or to

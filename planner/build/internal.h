@@ -64,6 +64,9 @@ struct visit {
     uint8_t unit; /* within its block */
     bool first_of_group;
     bool keeps_layer;    /* begins backward of a layer that is kept whole, or ends its forward */
+    bool of_weights; /* computes the gradients of weights that the way back has left */
+    bool updates;    /* ends a micro-batch that is an update of its own */
+    bool next;       /* of the next step, and so of the next version of parameters */
     bool enters, leaves; /* begins or ends a stage's pass, and so receives or sends */
     uint16_t micro_batch;
     uint16_t tile;
@@ -137,6 +140,10 @@ struct builder {
     uint32_t *chunk_other;              /* [chunk_count] the other extent, or MW_NONE */
     uint32_t logits_slot;
     uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
+    uint32_t update_of; /* the micro-batch whose gradients alone are updated with; else 0 */
+    uint32_t carried; /* slot of what comes for the next step's first pass; MW_NONE */
+    uint32_t *operands_of; /* [slots of inputs, then of results] the micro-batch, plus 1, whose
+                            * operands of weights' gradients they have */
     uint32_t reduced_all;                 /* the op that reduces all gradients; MW_NONE */
     uint32_t tied_gradient;               /* first slot; one per part of the embedding */
     uint32_t commit_record, commit_saves; /* the slots that this step writes, or MW_NONE */
@@ -251,6 +258,9 @@ int mw_turn_of(const struct mw_class_info *class, const struct mw_unit *unit, in
 void mw_fetch_ahead(struct builder *b, uint32_t visit);
 void mw_fetch_release(struct builder *b, uint32_t visit);
 
+/* The slot of a tensor's parameters in this place among their versions. */
+uint32_t mw_version_slot(const struct builder *b, uint32_t place, uint32_t tensor);
+
 /* --- planner/build/compute.c --- */
 void mw_compute_visit(struct builder *b, uint32_t visit);
 
@@ -278,6 +288,8 @@ void mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb);
 /* --- planner/build/stage.c --- */
 /* Around each visit: receives what it needs from neighbouring stages, and sends what they need. */
 void mw_stage_receive(struct builder *b, uint32_t visit);
+/* Behind the last visit, where steps overlap: receives for the first pass of the next step. */
+void mw_stage_carry(struct builder *b);
 /* adds the uses to the visit's newest op */
 void mw_stage_use(struct builder *b, bool first, bool last);
 void mw_stage_send(struct builder *b, uint32_t visit);

@@ -99,7 +99,8 @@ mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
                        .shard = id.shard,
                        .match = MW_NONE};
 
-    if (is_met(done->kind))
+    bool alone = done->kind == MW_OP_COMMIT && mw_settings_no_flush(&b->sizing->settings);
+    if (is_met(done->kind) && !alone)
         op.match = next_match(b, done->comm);
     else if (mw_op_traits(done->kind)->joins == MW_JOINS_PAIR)
         op.match = hop_match(b, done, id.micro_batch, op.layer);

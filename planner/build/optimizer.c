@@ -46,7 +46,10 @@ update_lane(const struct builder *b, int lane)
 static uint32_t
 build_op(struct builder *b, int lane, uint32_t work, uint32_t chunk)
 {
-    return mw_build_op(b, update_lane(b, lane), work, identify(chunk));
+    struct identity id = identify(chunk);
+
+    id.micro_batch = b->update_of;
+    return mw_build_op(b, update_lane(b, lane), work, id);
 }
 
 static enum mw_tier
@@ -62,12 +65,21 @@ use_tensors(struct builder *b, const struct mw_chunk *chunk, enum mw_use_mode mo
             enum mw_role role)
 {
     uint32_t home = role == MW_ROLE_PARAMETER ? b->param_home : b->gradient_home;
+    bool stashes = role == MW_ROLE_PARAMETER && mw_settings_stashes(&b->sizing->settings);
+    uint32_t made = stashes ? mw_sizing_version_made(b->sizing, b->update_of) : 0;
 
+    if (made) {
+        mw_build_use(b, mw_version_slot(b, made, 0), mode, role);
+        return;
+    }
     for (uint32_t t = chunk->first_tensor; t < chunk->first_tensor + chunk->tensor_count; t++) {
         const struct mw_unit_tensor *tensor = mw_sizing_tensor(b->sizing, t);
         if (tensor->params && tensor->trained)
             mw_build_use(b, home + t, mode, role);
     }
+    /* The version that was new becomes that of the next step, and the new one takes its place. */
+    if (role == MW_ROLE_PARAMETER && mw_settings_no_flush(&b->sizing->settings) && !stashes)
+        mw_build_use(b, b->slots[MW_BUFFER_VERSIONS].first, mode, role);
 }
 
 static bool

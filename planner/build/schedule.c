@@ -93,6 +93,7 @@ struct walk {
     int32_t layer;
     uint32_t base; /* global number of the block's first tensor */
     bool fetches;
+    bool of_weights;
 };
 
 static void
@@ -110,6 +111,7 @@ add_unit(struct builder *b, const struct walk *walk, int unit, bool first_of_gro
                                     .class_ = walk->class,
                                     .unit = unit,
                                     .first_of_group = first_of_group && i == 0,
+                                    .of_weights = walk->of_weights,
                                     .micro_batch = walk->micro_batch,
                                     .tile = t,
                                     .chunk = walk->chunk,
@@ -138,7 +140,7 @@ add_layer(struct builder *b, enum mw_phase phase, uint16_t mb, int64_t layer, bo
     struct walk walk = {phase, mb,
                         0,     mw_sizing_layer_class(b->sizing, layer),
                         layer, mw_sizing_layer_tensor(b->sizing, layer),
-                        true};
+                        true,  false};
 
     add_block(b, &walk, first_of_group);
 }
@@ -310,7 +312,7 @@ add_tail(struct builder *b, uint16_t mb)
 {
     const struct mw_sizing *s = b->sizing;
     uint32_t base = mw_sizing_layer_tensor(s, s->layers);
-    struct walk walk = {MW_PHASE_FORWARD, mb, 0, MW_CLASS_TAIL, -1, base, true};
+    struct walk walk = {MW_PHASE_FORWARD, mb, 0, MW_CLASS_TAIL, -1, base, true, false};
 
     if (!s->classes[MW_CLASS_TAIL].blocks)
         return;
@@ -325,7 +327,7 @@ add_tail(struct builder *b, uint16_t mb)
 static void
 add_head(struct builder *b, enum mw_phase phase, uint16_t mb)
 {
-    struct walk walk = {phase, mb, 0, MW_CLASS_HEAD, -1, 0, phase == MW_PHASE_FORWARD};
+    struct walk walk = {phase, mb, 0, MW_CLASS_HEAD, -1, 0, phase == MW_PHASE_FORWARD, false};
 
     if (b->sizing->classes[MW_CLASS_HEAD].blocks &&
         (phase == MW_PHASE_FORWARD || mw_sizing_trains_head(b->sizing)))
@@ -402,7 +404,7 @@ add_backward(struct builder *b, uint16_t mb, int64_t first, int64_t end)
 }
 
 static void
-add_forward(struct builder *b, uint16_t mb, int64_t stretch)
+add_forward(struct builder *b, uint16_t mb, int64_t stretch, bool next)
 {
     const struct mw_sizing *s = b->sizing;
     uint32_t begin = b->visit_count;
@@ -418,6 +420,8 @@ add_forward(struct builder *b, uint16_t mb, int64_t stretch)
                           layer == mw_first_of_group(b, b->group_of[layer]));
             b->visits[b->visit_count - 1].keeps_layer = whole;
         }
+    for (uint32_t v = begin; v < b->visit_count; v++)
+        b->visits[v].next = next;
     b->visits[begin].enters = s->stage > 0 || stretch > 0;
     b->visits[b->visit_count - 1].leaves =
         s->next_stage != NULL || !last || mw_sizing_waits_for_logits(s);
@@ -446,6 +450,22 @@ add_return(struct builder *b, uint16_t mb, int64_t stretch)
         begin++;
     b->visits[begin].enters = s->next_stage != NULL || !last;
     b->visits[b->visit_count - 1].leaves = s->stage > 0 || stretch > 0;
+    b->visits[b->visit_count - 1].updates = mw_settings_stashes(&s->settings);
+}
+
+/* The gradients of a micro-batch's weights: their products need no weights. */
+static void
+add_weights(struct builder *b, uint16_t mb)
+{
+    for (int64_t layer = b->sizing->layers - 1; layer >= 0; layer--) {
+        struct walk walk = {.phase = MW_PHASE_BACKWARD,
+                            .micro_batch = mb,
+                            .class = mw_sizing_layer_class(b->sizing, layer),
+                            .layer = (int32_t)layer,
+                            .base = mw_sizing_layer_tensor(b->sizing, layer),
+                            .of_weights = true};
+        add_block(b, &walk, false);
+    }
 }
 
 /* --- layer by layer -------------------------------------------------------------------------- */
@@ -621,16 +641,19 @@ mw_schedule_visits(struct builder *b)
 
     b->place_of = g_renew(uint32_t, b->place_of, count);
     for (int64_t i = 0; i < count; i++)
-        b->place_of[passes[i].micro_batch * b->sizing->stretches + passes[i].stretch] =
-            passes[i].place;
+        if (!passes[i].back)
+            b->place_of[passes[i].micro_batch * b->sizing->stretches + passes[i].stretch] =
+                passes[i].place;
     find_groups(b);
     if (mw_settings_layer_order(&b->sizing->settings)) {
         schedule_layer_by_layer(b);
         return;
     }
     for (int64_t i = 0; i < count; i++)
-        if (passes[i].back)
+        if (passes[i].of_weights)
+            add_weights(b, passes[i].micro_batch);
+        else if (passes[i].back)
             add_return(b, passes[i].micro_batch, passes[i].stretch);
         else
-            add_forward(b, passes[i].micro_batch, passes[i].stretch);
+            add_forward(b, passes[i].micro_batch, passes[i].stretch, passes[i].next);
 }

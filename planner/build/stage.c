@@ -79,6 +79,8 @@ mw_stage_receive(struct builder *b, uint32_t visit)
     b->stage_input = b->stage_output = MW_NONE;
     if (v->enters && comes_from_here(b, v)) {
         b->stage_input = waiting;
+    } else if (v->enters && visit == 0 && b->carried != MW_NONE) {
+        b->stage_input = b->carried;
     } else if (v->enters) {
         b->stage_input = mw_build_ring_next(&b->slots[way_of(v)->input]);
         hop(b, v, false, b->stage_input);
@@ -88,6 +90,13 @@ mw_stage_receive(struct builder *b, uint32_t visit)
     if (v->leaves)
         b->stage_output =
             stays_here(b, v) ? waiting : mw_build_ring_next(&b->slots[way_of(v)->output]);
+}
+
+void
+mw_stage_carry(struct builder *b)
+{
+    if (b->carried != MW_NONE)
+        hop(b, &b->visits[0], false, b->carried);
 }
 
 void

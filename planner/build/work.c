@@ -162,6 +162,16 @@ take_half(struct mw_work *work, const struct mw_operator_info *info, bool of_wei
     work->object = of_weights ? MW_OBJECT_GRADIENTS : MW_OBJECT_ACTIVATIONS;
 }
 
+/* Later they read again what a norm keeps and the gradient of its result. */
+static void
+add_norms(struct mw_work *work, const struct mw_operator_info *info, int64_t parts)
+{
+    int64_t norms = info->results_bytes - (info->product_count ? info->output_bytes : 0);
+
+    work->bytes += 2 * norms / parts;
+    work->launches += norms > 0;
+}
+
 static uint32_t
 plain_compute(struct builder *b, enum mw_class class, int operator_, enum pass pass, int64_t tiles)
 {
@@ -185,6 +195,8 @@ plain_compute(struct builder *b, enum mw_class class, int operator_, enum pass p
         work.launches = mw_operator_backward_launches(info);
     if (pass == PASS_OF_INPUT || pass == PASS_OF_WEIGHTS)
         take_half(&work, info, pass == PASS_OF_WEIGHTS, cut);
+    if (pass == PASS_OF_WEIGHTS && mw_sizing_weights_later(b->sizing, info))
+        add_norms(&work, info, parts);
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
     *cached = intern(b, &work, &draws);
     return *cached;
@@ -338,7 +350,9 @@ uint32_t
 mw_work_agree(struct builder *b, struct subject of, int64_t bytes, int64_t read_bytes)
 {
     struct draws draws = {0};
-    struct mw_work work = collective(b, MW_OP_AGREE, of, b->world_comm, bytes, &draws);
+    /* Where steps overlap, stages do not wait for each other: each has a norm of its own. */
+    uint32_t comm = mw_settings_no_flush(&b->sizing->settings) ? b->dp_comm : b->world_comm;
+    struct mw_work work = collective(b, MW_OP_AGREE, of, comm, bytes, &draws);
 
     draw(b, &draws, MW_CHANNEL_DRIVE, read_bytes);
     draw(b, &draws, MW_CHANNEL_DRAM, checked(read_bytes));

@@ -24,7 +24,8 @@
  *                                where there is no stage, else false
  *   stage3_prefetch_bucket_size  0 sets prefetch 0.  How many units another size holds depends on
  *                                the model, so it has no effect
- *   activation_checkpointing.partition_activations   checkpoint_partition; absent: on
+ *   activation_checkpointing.partition_activations   checkpoint_partition; absent: as the
+ *                                software does
  *   activation_checkpointing.cpu_checkpointing   activation checkpoints on the CPU or the GPU
  *   train_batch_size, train_micro_batch_size_per_gpu, gradient_accumulation_steps   the batch; the
  *                                third follows from two of them and the world size

@@ -118,6 +118,12 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
         settings->layer_order = (int)value;
     if (take_integer(file, DS_OWN_SCHEDULE, &value))
         settings->schedule = value ? MW_SCHEDULE_GPIPE : MW_SCHEDULE_1F1B;
+    if (take_integer(file, DS_OWN_WEIGHTS_LATER, &value) && value)
+        settings->schedule = MW_SCHEDULE_ZB_H1;
+    if (take_integer(file, DS_OWN_NO_FLUSH, &value) && value)
+        settings->schedule = MW_SCHEDULE_2BW;
+    if (take_integer(file, DS_OWN_STASHES, &value) && value)
+        settings->schedule = MW_SCHEDULE_PIPEDREAM;
     if (take_integer(file, DS_OWN_VIRTUAL_STAGES, &value)) {
         settings->schedule = MW_SCHEDULE_INTERLEAVED;
         settings->virtual_stages = value;
@@ -243,6 +249,9 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_bool(json, "layer_order", s->layer_order == 1,
              s->layer_order != MW_AUTO && s->layer_order != strategy->layer_order);
     add_bool(json, "all_forward_first", true, s->schedule == MW_SCHEDULE_GPIPE);
+    add_bool(json, "weights_later", true, s->schedule == MW_SCHEDULE_ZB_H1);
+    add_bool(json, "no_flush", true, s->schedule == MW_SCHEDULE_2BW);
+    add_bool(json, "stashes", true, s->schedule == MW_SCHEDULE_PIPEDREAM);
     add_int(json, "virtual_stages", mw_settings_stretches(s),
             s->schedule == MW_SCHEDULE_INTERLEAVED);
     add_int(json, "shard_group", mw_sizing_shard_group(s), mw_sizing_has_replicas(s));

@@ -46,7 +46,7 @@ mw_settings_init(struct mw_settings *settings)
         .layout = MW_LAYOUT_ZERO16,
         .checkpoint_interval = MW_AUTO,
         .recompute_layers = MW_AUTO,
-        .checkpoint_partition = 1,
+        .checkpoint_partition = MW_AUTO,
         .param_loads = MW_AUTO,
         .tiles = MW_AUTO,
         .logits_chunks = MW_AUTO,

@@ -93,7 +93,29 @@ enum mw_schedule {
     MW_SCHEDULE_1F1B,        /* one forward, one backward */
     MW_SCHEDULE_GPIPE,       /* all forward before any goes back */
     MW_SCHEDULE_INTERLEAVED, /* one forward, one backward, of several stretches of layers */
+    MW_SCHEDULE_ZB_H1,       /* one forward, one backward; the gradients of weights come later */
+    MW_SCHEDULE_2BW,         /* one forward, one backward, on through the ends of steps */
+    MW_SCHEDULE_PIPEDREAM,   /* the same, with an update after each micro-batch */
+    MW_SCHEDULE_COUNT
 };
+
+/* One row per schedule. */
+struct mw_schedule_row {
+    const char *name;
+    bool runs;                           /* `run` does it */
+    const char *order, *bubble, *source; /* for people: of `p` equal stages, `m` micro-batches */
+    const char *way;    /* as a table says it; NULL: it is the default, or its stretches are said */
+    bool all_forward;   /* before any micro-batch goes back */
+    bool interleaved;   /* a stage has several stretches of layers */
+    bool weights_later; /* gradients of layers' weights are passes of their own, which fill bubbles
+                         * (zero-bubble): the gradients of inputs, which other stages wait for,
+                         * come first */
+    bool no_flush;      /* micro-batches of the next step go forward before the last ones of this
+                         * step have come back: with parameters of their own version */
+    bool stashes;       /* each micro-batch is an update, and a stage has as many versions of its
+                         * parameters as micro-batches in flight; without a flush */
+};
+const struct mw_schedule_row *mw_schedule_row(int schedule);
 
 struct mw_settings {
     enum mw_strategy strategy;
@@ -142,7 +164,8 @@ struct mw_settings {
                                     has room for; MW_AUTO: all.  Of each pipeline stage */
     struct mw_layer_set recompute_set; /* the same, layer by layer; empty: not stated */
     int checkpoint_partition;          /* 1: with tensor slicing each rank keeps its part of a
-                                       checkpoint (ZeRO-R, Pa); 0: all of it, as all have it */
+                                       checkpoint (ZeRO-R, Pa); 0: all of it, as all have it;
+                                       MW_AUTO: 1, or 0 where the software keeps it whole */
     struct mw_kept_as kept_as;         /* activations that forward keeps for backward */
     int scores_again;                  /* 1: selective recomputation: attention's scores alone */
     bool eager;            /* kept activations must fit as eager frameworks keep them too: of
@@ -199,11 +222,29 @@ void mw_settings_adapt(const struct mw_settings *settings, struct mw_decoder *de
  * same ones.  Sequences per step = micro_batch * these * grad_accum. */
 double mw_settings_batch_gpus(const struct mw_settings *settings);
 
+static inline bool
+mw_settings_stashes(const struct mw_settings *settings)
+{
+    return settings->pp > 1 && mw_schedule_row(settings->schedule)->stashes;
+}
+
+static inline bool
+mw_settings_no_flush(const struct mw_settings *settings)
+{
+    return settings->pp > 1 && mw_schedule_row(settings->schedule)->no_flush;
+}
+
+static inline bool
+mw_settings_weights_later(const struct mw_settings *settings)
+{
+    return settings->pp > 1 && mw_schedule_row(settings->schedule)->weights_later;
+}
+
 /* Stretches of layers that a pipeline's stage has. */
 static inline int64_t
 mw_settings_stretches(const struct mw_settings *settings)
 {
-    if (settings->schedule != MW_SCHEDULE_INTERLEAVED)
+    if (!mw_schedule_row(settings->schedule)->interleaved)
         return 1;
     return settings->virtual_stages == MW_AUTO ? 2 : settings->virtual_stages;
 }
@@ -213,7 +254,7 @@ mw_settings_stretches(const struct mw_settings *settings)
 static inline int64_t
 mw_settings_batch_grain(const struct mw_settings *settings)
 {
-    return mw_settings_stretches(settings) > 1 ? settings->pp : 1;
+    return mw_settings_stretches(settings) > 1 || mw_settings_no_flush(settings) ? settings->pp : 1;
 }
 
 static inline bool

@@ -56,6 +56,9 @@ static const struct mw_setting_choice schedule_choices[] = {
     {"1f1b", MW_SCHEDULE_1F1B},
     {"gpipe", MW_SCHEDULE_GPIPE},
     {"interleaved", MW_SCHEDULE_INTERLEAVED},
+    {"zb-h1", MW_SCHEDULE_ZB_H1},
+    {"2bw", MW_SCHEDULE_2BW},
+    {"pipedream", MW_SCHEDULE_PIPEDREAM},
     {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
@@ -139,7 +142,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_MEMORY, "checkpoint-partition", MW_SETTING_CHOICE, FIELD(checkpoint_partition), 0,
      0, NULL, overlap_choices, "on|off",
      "with {tp}: each GPU keeps its part of an activation checkpoint, which is gathered for its "
-     "recompute (ZeRO-R; default on), or all of it, as Megatron-LM did before"},
+     "recompute (ZeRO-R), or all of it, as Megatron-LM did before (default: on if the software "
+     "can)"},
     {MW_SETTINGS_MEMORY, "kept-bits", MW_SETTING_CHOICE, FIELD(kept_as.dtype), 0, 0, NULL,
      checkpoint_choices, "16|8",
      "store activations that forward keeps for backward, of layers that are not recomputed, in 8 "
@@ -236,11 +240,15 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "each chunk once its gradients are final: nothing is clipped by their norm (default: as the "
      "software does, most at the end; `run` always)"},
     {MW_SETTINGS_SCHEDULE, "schedule", MW_SETTING_CHOICE, FIELD(schedule), 0, 0, NULL,
-     schedule_choices, "1f1b|gpipe|interleaved",
+     schedule_choices, "1f1b|gpipe|interleaved|zb-h1|2bw|pipedream",
      "order of micro-batches in each stage of a pipeline ({pp}): one forward and one backward in "
      "turn, so that a stage keeps the activations of no more than there are stages (1f1b, the "
-     "default), all forward before any goes back (gpipe), or in turn over the stretches of layers "
-     "of {virtual-stages}, which leave each other less time to wait (interleaved)"},
+     "default), all forward before any goes back (gpipe), in turn over the stretches of layers of "
+     "{virtual-stages}, which leave each other less time to wait (interleaved), with the "
+     "gradients of weights as passes of their own, which fill the time of waiting (zb-h1), or on "
+     "through the ends of steps with two versions of parameters (2bw), or as many as micro-batches "
+     "in flight and an update after "
+     "each of these (pipedream)"},
     {MW_SETTINGS_SCHEDULE, "virtual-stages", MW_SETTING_INTEGER, FIELD(virtual_stages), 2, 1024,
      NULL, NULL, "V",
      "give each stage of a pipeline with {schedule=interleaved} V stretches of the layers instead "

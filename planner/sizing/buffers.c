@@ -57,6 +57,11 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
     [MW_BUFFER_CAST] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_PARAMETER_BUFFERS},
     [MW_BUFFER_ACTIVATIONS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_ACTIVATIONS},
     [MW_BUFFER_ROOMS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_ACTIVATIONS},
+    [MW_BUFFER_VERSIONS] = {.tier = MW_TIER_GPU,
+                            .purpose = MW_PURPOSE_PARAMETERS,
+                            .persistent = true},
+    [MW_BUFFER_INPUTS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_PRODUCT_INPUTS},
+    [MW_BUFFER_RESULTS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_RESULT_GRADIENTS},
     [MW_BUFFER_LOGITS] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_LOGITS},
     [MW_BUFFER_STAGE_INPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
     [MW_BUFFER_STAGE_OUTPUT] = {.tier = MW_TIER_GPU, .purpose = MW_PURPOSE_STAGE_BUFFERS},
@@ -190,6 +195,26 @@ lacks_input_of_down(const struct mw_sizing *sizing)
     return (trained->frozen & ~trained->adapted) >> MW_OPERATOR_MLP_DOWN & 1;
 }
 
+/* What the gradients of weights that come later need of a micro-batch: inputs from its forward on,
+ * and gradients of results from its way back on.  Returns the bytes of the inputs, which are part
+ * of its activations. */
+static int64_t
+set_operands_of_weights(struct mw_sizing *sizing)
+{
+    int64_t all = MAX(1, sizing->settings.grad_accum), inputs = 0, results = 0;
+    int64_t waiting = mw_sizing_weights_behind(sizing);
+
+    if (!mw_settings_weights_later(&sizing->settings))
+        return 0;
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
+        inputs += sizing->classes[c].blocks * sizing->classes[c].inputs_bytes;
+        results += sizing->classes[c].blocks * sizing->classes[c].results_bytes;
+    }
+    set(sizing, MW_BUFFER_INPUTS, MIN(sizing->micro_batches_in_flight + waiting, all), inputs);
+    set(sizing, MW_BUFFER_RESULTS, waiting + 1, results);
+    return inputs;
+}
+
 /* Working memory: what the backward of one group and of layers that are kept needs (ZeRO-Infinity
  * Sec. 3, Eq. 5 with the saved activations of the operators), plus the gradients into and out of
  * the widest operator. */
@@ -207,7 +232,8 @@ set_activations(struct mw_sizing *sizing)
                           : passing_bytes(sizing, widest, 1 + lacks_input_of_down(sizing));
     passing = sizing->stretches > 1 ? mw_divide_up(passing, sets) : passing;
     /* Without a backward nothing waits for it. */
-    int64_t bytes = (sizing->settings.forward_only ? 0 : activations_bytes(sizing)) + passing;
+    int64_t bytes = (sizing->settings.forward_only ? 0 : activations_bytes(sizing)) + passing -
+                    set_operands_of_weights(sizing);
     set_block(sizing, MW_BUFFER_ACTIVATIONS, sets, bytes, widest);
     int64_t tokens = mw_divide_up(sizing->tokens, sizing->settings.logits_chunks);
     int64_t width = mw_divide_up(mw_model_logits(sizing->model), sizing->tp);
@@ -215,6 +241,17 @@ set_activations(struct mw_sizing *sizing)
     if (classes[MW_CLASS_TAIL].blocks && logits)
         set(sizing, MW_BUFFER_LOGITS, 1, logits);
     cut_rooms(sizing, bytes, widest);
+}
+
+/* Of all parameters of a stage, as operators read them. */
+static int64_t
+version_bytes(const struct mw_sizing *sizing)
+{
+    int64_t bytes = 0;
+
+    for (uint32_t t = 0; t < sizing->tensor_count; t++)
+        bytes += mw_sizing_home_bytes(sizing, MW_BUFFER_PARAMETERS, mw_sizing_tensor(sizing, t));
+    return bytes;
 }
 
 /* A stage gets all tokens' activations from the previous stage, and their gradients from the
@@ -226,12 +263,21 @@ set_stage(struct mw_sizing *sizing)
 
     bool ends = sizing->classes[MW_CLASS_HEAD].blocks || sizing->classes[MW_CLASS_TAIL].blocks;
 
+    bool on = mw_settings_no_flush(&sizing->settings);
+
+    if (on) { /* what has come for the next step's first pass waits in a slot of its own */
+        bool stashes = mw_settings_stashes(&sizing->settings);
+        set(sizing, MW_BUFFER_VERSIONS, stashes ? sizing->micro_batches_in_flight - 1 : 1,
+            version_bytes(sizing));
+        sizing->buffers[MW_BUFFER_ACTIVATIONS].persistent = true;
+        sizing->buffers[MW_BUFFER_STAGE_INPUT].persistent = true;
+    }
     if (mw_settings_layer_order(&sizing->settings) && (ends || sizing->checkpoint_count > 1))
         set(sizing, MW_BUFFER_BOUNDARIES, sizing->settings.grad_accum, bytes);
     if (mw_sizing_waits_for_logits(sizing))
         set(sizing, MW_BUFFER_BOUNDARIES, sizing->micro_batches_in_flight, bytes);
     if (sizing->stage > 0 || sizing->stretches > 1) {
-        set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING, bytes);
+        set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING + on, bytes);
         set(sizing, MW_BUFFER_STAGE_GRADIENT_OUTPUT, STAGE_RING, bytes);
     }
     if (sizing->stage + 1 < sizing->pp || sizing->stretches > 1) {

@@ -147,6 +147,12 @@ check_stretches(const struct mw_model *model, const struct mw_settings *s, GErro
 {
     int64_t stretches = mw_settings_stretches(s), pp = s->pp;
 
+    if (mw_settings_no_flush(s) && s->grad_accum != MW_AUTO && s->grad_accum < pp)
+        return mw_refuse(error,
+                         "{schedule=%s}: takes as many micro-batches as there are stages or more, "
+                         "and there are %" G_GINT64_FORMAT "; give {grad-accum=%" G_GINT64_FORMAT
+                         "}",
+                         mw_schedule_row(s->schedule)->name, s->grad_accum, pp);
     if (stretches == 1)
         return true;
     g_autofree char *stages = nearest_stretches(model->layers, pp);

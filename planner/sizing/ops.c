@@ -88,6 +88,8 @@ gradient_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enu
 
     if (!tensor->params || !tensor->trained)
         return 0;
+    if (mw_settings_stashes(&s->settings))
+        return accum * part_gradient_ops(s, tensor, home, true, true) * tensor->tiles;
     ops = part_gradient_ops(s, tensor, home, true, accum == 1);
     if (accum > 1)
         ops += part_gradient_ops(s, tensor, home, false, true) +
@@ -131,6 +133,19 @@ recompute_ops(const struct mw_sizing *s, const struct passage *p)
     return p->unit->tiles + p->unit->count - 1 + slicing_ops(s, p, false) + exchange_ops(p);
 }
 
+/* Ops of the gradients of weights that come later. */
+static int64_t
+weights_ops(const struct mw_sizing *s, const struct passage *p)
+{
+    int tiled = mw_sizing_largest_operator(p->class, p->unit->first, p->unit->count);
+    int64_t ops = 0;
+
+    for (int i = p->unit->first; i < p->unit->first + p->unit->count; i++)
+        if (mw_sizing_weights_later(s, &p->class->operators[i]))
+            ops += i == tiled ? p->unit->tiles : 1;
+    return ops;
+}
+
 static int64_t
 layer_unit_ops(const struct mw_sizing *s, struct passage *p)
 {
@@ -139,7 +154,7 @@ layer_unit_ops(const struct mw_sizing *s, struct passage *p)
 
     p->loads = recomputes ? s->settings.param_loads : 2;
     return 2 * (pass + exchange_ops(p)) + slicing_ops(s, p, false) + slicing_ops(s, p, true) +
-           (recomputes ? recompute_ops(s, p) : 0);
+           (recomputes ? recompute_ops(s, p) : 0) + weights_ops(s, p);
 }
 
 static int64_t
@@ -337,7 +352,7 @@ optimizer_ops(const struct mw_sizing *s)
 
     for (uint32_t c = 0; c < s->run_chunk_count; c++)
         ops += s->run_chunks[c].times * chunk_ops(s, &s->run_chunks[c]);
-    return ops;
+    return mw_settings_stashes(&s->settings) ? s->settings.grad_accum * ops : ops;
 }
 
 /* Of a pass forward alone a bound: it has no more than the step that it is part of. */

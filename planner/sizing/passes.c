@@ -1,6 +1,7 @@
 /* The order of forward and backward in a pipeline's stage. */
 #include <glib.h>
 
+#include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
 /* Forward passes before the first backward. One forward, one backward: a stage is ahead by the
@@ -15,11 +16,46 @@ warm_up(const struct mw_sizing *sizing)
     int64_t behind = sizing->pp - sizing->stage - 1;
 
     if (mw_settings_layer_order(&sizing->settings) ||
-        sizing->settings.schedule == MW_SCHEDULE_GPIPE)
+        mw_schedule_row(sizing->settings.schedule)->all_forward)
         return all - 1;
     if (sizing->stretches > 1)
         return MIN(2 * behind + (sizing->stretches - 1) * sizing->pp, all * sizing->stretches);
     return MIN(behind, all - 1);
+}
+
+/* Places come round in each step, where steps overlap: as many rounds of them as a step has room
+ * for, which differ by one in length.  Without a remainder there are as many as are in flight. */
+static int64_t
+rounds_of_places(const struct mw_sizing *sizing)
+{
+    return MAX(1, sizing->settings.grad_accum / (warm_up(sizing) + 1));
+}
+
+static uint32_t
+place_in_round(const struct mw_sizing *sizing, int64_t micro_batch)
+{
+    int64_t all = sizing->settings.grad_accum, rounds = rounds_of_places(sizing), begin = 0;
+
+    for (int64_t round = 1; round < rounds && round * all / rounds <= micro_batch; round++)
+        begin = round * all / rounds;
+    return (uint32_t)(micro_batch - begin);
+}
+
+uint32_t
+mw_sizing_version_made(const struct mw_sizing *sizing, int64_t micro_batch)
+{
+    return place_in_round(sizing, micro_batch);
+}
+
+/* A micro-batch goes forward before that of the warm-up's length before it has come back, and takes
+ * what the one before that has made; it goes back with the same (weight stashing; PipeDream,
+ * Narayanan et al., SOSP 2019). */
+uint32_t
+mw_sizing_version_taken(const struct mw_sizing *sizing, int64_t micro_batch)
+{
+    int64_t all = sizing->settings.grad_accum, before = micro_batch - warm_up(sizing) - 1;
+
+    return place_in_round(sizing, (before + all) % all);
 }
 
 int64_t
@@ -27,7 +63,60 @@ mw_sizing_passes_in_flight(const struct mw_sizing *sizing)
 {
     int64_t micro_batches = MAX(1, sizing->settings.grad_accum);
 
+    if (mw_settings_no_flush(&sizing->settings))
+        return mw_divide_up(micro_batches, rounds_of_places(sizing));
+
     return MIN(warm_up(sizing) + 1, micro_batches * sizing->stretches);
+}
+
+/* Zero-bubble, ZB-H1: as late as the stage's place in the pipeline, so that all stages have as many
+ * micro-batches in flight as there are stages (Qi et al. 2023, arXiv 2401.10241, Sec. 2.1). */
+int64_t
+mw_sizing_weights_behind(const struct mw_sizing *sizing)
+{
+    return MIN(sizing->stage, MAX(1, sizing->settings.grad_accum) - 1);
+}
+
+/* Of a pass through a layer, by its FLOPs and bytes. */
+static double
+seconds(const struct mw_sizing *sizing, double flops, double bytes)
+{
+    return flops / sizing->hardware->gpu_achievable_flops +
+           bytes / sizing->hardware->gpu_memory_bytes_per_s;
+}
+
+/* With gradients of weights that come later, a stage waits for the passes of its neighbours less
+ * what it has to do meanwhile. */
+static double
+waiting_share(const struct mw_sizing *sizing)
+{
+    double all_s = 0, weights_s = 0;
+
+    if (!mw_settings_weights_later(&sizing->settings) || sizing->settings.grad_accum < sizing->pp)
+        return 1;
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        for (int i = 0; i < class->operator_count; i++) {
+            const struct mw_operator_info *info = &class->operators[i];
+            double blocks = (double)class->blocks;
+            all_s += blocks * seconds(sizing, (double)(info->forward_flops + info->backward_flops),
+                                      (double)(info->forward_bytes + info->backward_bytes));
+            if (mw_sizing_weights_later(sizing, info))
+                weights_s += blocks * seconds(sizing, (double)info->forward_flops,
+                                              (double)info->weight_bytes);
+        }
+    }
+    return all_s > 0 ? (all_s - 2 * weights_s) / all_s : 1;
+}
+
+double
+mw_sizing_bubble(const struct mw_sizing *sizing)
+{
+    if (mw_settings_no_flush(&sizing->settings))
+        return 0;
+    double passes = (double)(MAX(1, sizing->settings.grad_accum) * sizing->stretches);
+
+    return (double)(sizing->pp - 1) / passes * waiting_share(sizing);
 }
 
 /* As many micro-batches as there are stages pass the first stretch one after the other, then the
@@ -67,6 +156,41 @@ add_pass(const struct mw_sizing *sizing, GArray *passes, struct places *places, 
     g_array_append_val(passes, pass);
 }
 
+/* The gradients of weights that are due behind the way back of a micro-batch: behind the last one
+ * all that are left. */
+static void
+add_weights(const struct mw_sizing *sizing, GArray *passes, int64_t number)
+{
+    int64_t behind = mw_sizing_weights_behind(sizing), all = MAX(1, sizing->settings.grad_accum);
+    int64_t end = number + 1 == all ? all : number - behind + 1;
+
+    for (int64_t n = MAX(0, number - behind); n < end; n++) {
+        struct mw_pass pass = {.micro_batch = (uint16_t)n, .back = true, .of_weights = true};
+        g_array_append_val(passes, pass);
+    }
+}
+
+/* Each micro-batch that goes forward is the warm-up's length ahead of the one that goes back: at
+ * the end of a step the first ones of the next go forward (Narayanan et al. 2021, arXiv
+ * 2006.09503). */
+static struct mw_pass *
+passes_without_flush(const struct mw_sizing *sizing, int64_t *count)
+{
+    int64_t all = sizing->settings.grad_accum, ahead = warm_up(sizing);
+    struct mw_pass *passes = g_new0(struct mw_pass, 2 * all);
+
+    for (int64_t number = 0; number < all; number++) {
+        int64_t forth = (number + ahead) % all;
+        passes[2 * number] = (struct mw_pass){.micro_batch = (uint16_t)forth,
+                                              .place = place_in_round(sizing, forth),
+                                              .next = number + ahead >= all};
+        passes[2 * number + 1] = (struct mw_pass){
+            .micro_batch = (uint16_t)number, .place = place_in_round(sizing, number), .back = true};
+    }
+    *count = 2 * all;
+    return passes;
+}
+
 struct mw_pass *
 mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count)
 {
@@ -74,6 +198,8 @@ mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count)
     int64_t ahead = warm_up(sizing), in_flight = sizing->micro_batches_in_flight;
     g_autofree uint32_t *free_places = g_new(uint32_t, in_flight);
     g_autofree uint32_t *of = g_new(uint32_t, all);
+    if (mw_settings_no_flush(&sizing->settings))
+        return passes_without_flush(sizing, count);
     struct places places = {free_places, (uint32_t)in_flight, of};
     GArray *passes = g_array_sized_new(FALSE, FALSE, sizeof(struct mw_pass), (guint)(2 * all));
 
@@ -85,6 +211,8 @@ mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count)
         if (number + ahead < all)
             add_pass(sizing, passes, &places, number + ahead, false);
         add_pass(sizing, passes, &places, number, true);
+        if (mw_settings_weights_later(&sizing->settings))
+            add_weights(sizing, passes, number);
     }
     *count = passes->len;
     return (struct mw_pass *)(gpointer)g_array_free(passes, FALSE);

@@ -78,6 +78,8 @@ group_units(struct mw_class_info *class)
         class->kept_scores += info->kept_scores;
         class->kept_bytes += info->kept_bytes;
         class->coded_bytes += info->coded_bytes;
+        class->inputs_bytes += info->inputs_bytes;
+        class->results_bytes += info->results_bytes;
         class->widest_bytes = MAX(class->widest_bytes, info->output_bytes);
     }
 }
@@ -191,10 +193,19 @@ is_of_layers(enum mw_operator operator_)
     return mw_operator_row((int)operator_)->place == MW_PLACE_BLOCK;
 }
 
+/* Where the gradients of weights are passes of their own, sums have no products beside them. */
 bool
 mw_sizing_tensor_overlap(const struct mw_sizing *sizing)
 {
-    return sizing->tp > 1 && sizing->hardware->tensor_overlap;
+    return sizing->tp > 1 && sizing->hardware->tensor_overlap &&
+           !mw_settings_weights_later(&sizing->settings);
+}
+
+bool
+mw_sizing_weights_later(const struct mw_sizing *sizing, const struct mw_operator_info *info)
+{
+    return mw_settings_weights_later(&sizing->settings) && info->trained && info->params &&
+           is_of_layers(info->operator_);
 }
 
 bool
@@ -603,11 +614,13 @@ set_strategy(struct mw_sizing *sizing)
     sizing->gradients_partitioned = strategy->state[MW_STATE_GRADIENTS].partitioned;
     sizing->optimizer_partitioned = strategy->state[MW_STATE_OPTIMIZER].partitioned;
     sizing->element_bytes = mw_dtype_element_bytes(sizing->settings.dtype);
-    sizing->gradients_summed = paper20 || sizing->settings.grad_accum > 1;
+    sizing->gradients_summed =
+        paper20 || (sizing->settings.grad_accum > 1 && !mw_settings_stashes(&sizing->settings));
     bool at_end = sizing->optimizer_partitioned ? sizing->hardware->reduces_at_end
                                                 : sizing->hardware->all_reduces_at_end;
     sizing->reduced_at_end = at_end && sizing->dp > 1 && sizing->replicas == 1 &&
                              !mw_settings_update_beside(&sizing->settings) &&
+                             !mw_settings_stashes(&sizing->settings) &&
                              !sizing->gradients_partitioned;
     sizing->gradients_swapped = swaps_gradients(sizing);
     sizing->sums_on_host = sizing->gradients_swapped && sizing->settings.grad_accum > 1 &&

@@ -79,6 +79,8 @@ struct mw_class_info {
     int64_t kept_scores;   /* and elements of softmax's result among them */
     int64_t kept_bytes;    /* the same as a layer that is not recomputed stores them, */
     int64_t coded_bytes;   /* and what storing them moves, as restoring them does */
+    int64_t inputs_bytes;  /* of saved_bytes, what the gradients of weights need, and */
+    int64_t results_bytes; /* gradients of results that these need beside it */
     int64_t widest_bytes;  /* the largest operator output */
     struct mw_operator_info
         operators[MW_LAYER_OPERATORS_MAX]; /* those behind the last are not set */
@@ -162,6 +164,10 @@ enum mw_buffer_kind {
     MW_BUFFER_ACTIVATIONS,        /* dozens of tensors, never one request */
     MW_BUFFER_ROOMS,              /* right behind them, of layers that are recomputed, if slots
                                      share bytes; else they are activations like others */
+    MW_BUFFER_VERSIONS,           /* another version of all parameters, where steps overlap */
+    MW_BUFFER_INPUTS,             /* of a micro-batch: what the gradients of weights need of its */
+    MW_BUFFER_RESULTS,            /* activations, and gradients of results; where these gradients
+                                     are passes of their own */
     MW_BUFFER_LOGITS,             /* for one chunk of the tokens */
     /* between pipeline stages: activations forward, their gradients backward */
     MW_BUFFER_STAGE_INPUT,
@@ -440,6 +446,8 @@ int64_t mw_sizing_sum_bytes(const struct mw_sizing *sizing, enum mw_operator ope
 /* Whether backward sums up the gradients of tensor slices' inputs beside the products of the
  * weights' gradients. */
 bool mw_sizing_tensor_overlap(const struct mw_sizing *sizing);
+/* Whether the gradients of the operator's weights are computed in a later pass. */
+bool mw_sizing_weights_later(const struct mw_sizing *sizing, const struct mw_operator_info *info);
 /* Whether each slice sends its part of what a stage hands on, which the slices of the next stage
  * gather: without sequence parallelism each of them needs all of it. */
 bool mw_sizing_scatters_stages(const struct mw_sizing *sizing);
@@ -491,10 +499,22 @@ struct mw_pass {
     uint16_t micro_batch, stretch;
     uint32_t place;
     bool back;
+    bool next;       /* of the next step */
+    bool of_weights; /* back once more, for the gradients of weights that the way back has left */
 };
 /* All passes of the stage in their order, *count of them; g_free it. */
 struct mw_pass *mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count);
 int64_t mw_sizing_passes_in_flight(const struct mw_sizing *sizing);
+/* With an update after each micro-batch: the place, among as many as there are passes in flight, of
+ * the version of parameters that this one makes, and of the one that its passes take. */
+uint32_t mw_sizing_version_made(const struct mw_sizing *sizing, int64_t micro_batch);
+uint32_t mw_sizing_version_taken(const struct mw_sizing *sizing, int64_t micro_batch);
+/* The time for which a stage of equal ones waits for others, as a part of the time for which it
+ * computes (docs/MODEL.md, 8.4a and 8.4d); 0 without a pipeline. */
+double mw_sizing_bubble(const struct mw_sizing *sizing);
+/* Where the gradients of weights are passes of their own: by how many micro-batches these follow
+ * the way back. */
+int64_t mw_sizing_weights_behind(const struct mw_sizing *sizing);
 /* The stretch that has a layer of the stage, and the layer's number in the model. */
 int64_t mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer);
 int64_t mw_sizing_model_layer(const struct mw_sizing *sizing, int64_t layer);

@@ -1,0 +1,38 @@
+/* Which part of a model a rank has. */
+#include "exec/trainer/durable.h"
+
+static int
+stages_of(const struct mw_durable_options *run)
+{
+    return 1 + run->later_count;
+}
+
+/* Ranks count slices first and stages last. */
+struct mw_durable_part
+mw_durable_part(const struct mw_durable_options *run, int rank, int ranks)
+{
+    int slices = (int)MAX(1, run->slices), stages = stages_of(run);
+    int of_stage = ranks / stages, stage = rank / of_stage;
+    struct mw_durable_part part = {
+        .plan = stage ? run->later[stage - 1] : run->plan,
+        .decoder = *run->decoder,
+        .rank = rank / slices % (of_stage / slices),
+        .ranks = of_stage / slices,
+        .stride = slices,
+    };
+
+    (void)mw_decoder_slice(run->decoder, slices, rank % slices, &part.decoder);
+    part.decoder.copies_embedding = stages > 1 && part.decoder.tied_embedding;
+    part.decoder.tied_embedding &= stages == 1;
+    return part;
+}
+
+bool
+mw_durable_divides(const struct mw_durable_options *run, int ranks)
+{
+    struct mw_decoder slice;
+    int64_t parts = MAX(1, run->slices) * stages_of(run);
+
+    return ranks > 0 && ranks % parts == 0 &&
+           !mw_decoder_slice(run->decoder, run->slices, 0, &slice);
+}
