@@ -200,9 +200,12 @@ print_evidence(FILE *out, const struct mw_parallel *it)
                   same ? "" : most, seen.simulated > 1 ? "their" : "its", least, it->fastest + 1,
                   above(it, seen.floor_s));
     if (isfinite(seen.untried_s))
-        mw_table_line(out, "not tried",
-                      "rows from %s on by the closed form, which is less than row %d takes",
-                      mw_format_seconds(seen.untried_s), it->fastest + 1);
+        mw_table_line(
+            out, "not tried",
+            "%d row%s, from %s on by the closed form, may be faster than row %d: too many "
+            "ops to simulate, or after the %dth row",
+            seen.untried, seen.untried == 1 ? "" : "s", mw_format_seconds(seen.untried_s),
+            it->fastest + 1, MW_PARALLEL_SIMULATED);
 }
 
 /* Of the fastest row; NAN: nobody said for how many tokens. */

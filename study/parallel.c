@@ -408,7 +408,7 @@ simulate(void *data, int i)
 struct mw_parallel_evidence
 mw_parallel_evidence_of(const struct mw_parallel *found)
 {
-    struct mw_parallel_evidence out = {0, INFINITY, 0, NAN, NAN};
+    struct mw_parallel_evidence out = {0, INFINITY, 0, NAN, NAN, 0};
     double fastest_s = INFINITY;
 
     for (int i = 0; i < found->row_count; i++) {
@@ -423,8 +423,10 @@ mw_parallel_evidence_of(const struct mw_parallel *found)
     if (out.simulated)
         out.floor_s = out.least * found->rows[0].step_s;
     for (int i = found->row_count - 1; out.simulated && i >= 0; i--)
-        if (!isfinite(found->rows[i].engine_s) && found->rows[i].step_s < fastest_s)
+        if (!isfinite(found->rows[i].engine_s) && found->rows[i].step_s < fastest_s) {
             out.untried_s = found->rows[i].step_s;
+            out.untried++;
+        }
     return out;
 }
 

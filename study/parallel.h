@@ -91,6 +91,7 @@ struct mw_parallel_evidence {
     double floor_s;     /* that no point is faster than if none takes less than `least` times its */
     double untried_s;   /* closed form of the first row whose closed form is faster than all that
                          * were simulated, and that was not; NAN: there is none */
+    int untried;        /* such rows */
 };
 struct mw_parallel_evidence mw_parallel_evidence_of(const struct mw_parallel *found);
 
