@@ -15,8 +15,6 @@
  * out is decided between waves, so that it is the same on every machine. */
 #define WAVE_FIRST 8
 #define WAVE 512
-/* Larger plans are not simulated: ten of these take half a minute. */
-#define SIMULATED_OPS_MAX MW_OPS_MAX
 
 /* --- on all cores ----------------------------------------------------------------------------- */
 
@@ -380,8 +378,10 @@ mw_parallel_clear(struct mw_parallel *found)
 
 /* --- the rows as simulated -------------------------------------------------------------------- */
 
-/* So many at once, whatever the number of cores, as each takes memory. */
+/* So many at once, whatever the number of cores, as each takes memory; all of them together have no
+ * more ops than one pipeline that simulate takes. */
 #define AT_ONCE 2
+#define OPS_MAX_PIPELINE (MW_OPS_MAX_PIPELINE / AT_ONCE)
 
 struct simulation {
     const struct mw_question *question;
@@ -396,7 +396,7 @@ simulate(void *data, int i)
     struct mw_parallel_row *row = &simulation->rows[i];
     struct mw_settings settings = row->settings;
 
-    settings.ops_max = SIMULATED_OPS_MAX;
+    settings.ops_max = settings.pp > 1 ? OPS_MAX_PIPELINE : MW_OPS_MAX;
     settings.folds = true;
     struct mw_sizing *sizing = mw_sizing_new(&simulation->question->model, hw, &settings, NULL);
     struct mw_plan *plan = sizing ? mw_build_plan(sizing) : NULL;
