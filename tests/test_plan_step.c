@@ -442,8 +442,8 @@ is_operand(const struct mw_plan *plan, uint32_t slot)
            plan->slots[slot].purpose == MW_PURPOSE_RESULT_GRADIENTS;
 }
 
-/* Each op is needed, and finds what the gradients of weights take among its own micro-batch's, which
- * no op throws away before. */
+/* Each op is needed, and finds what the gradients of weights take among its own micro-batch's, and
+ * no op throws that away before. */
 static void
 test_weights_later(void)
 {
