@@ -571,6 +571,8 @@ def check_bad_input(box):
             ("advise -m gpt2 --search parallel -H a100 -s l2l", ["-s l2l", "zero3"]),
             ("advise -m gpt2 --search parallel -H a100 --over tiles=1,2", ["--over", "tiles"]),
             ("advise -m gpt2 --search parallel -H a100 --over tp=3", ["--over", "no point"]),
+            ("advise -m gpt2 --search parallel -H a100 --over schedule=zb-h1,gpipe",
+             ["--over", "schedule=zb-h1", "1f1b, gpipe, interleaved"]),
             ("advise -m gpt2 --search parallel -H a100 --machines a100", ["--machines"]),
             ("advise -m gpt2 --search parallel -H a100 --max-nodes 2", ["--max-nodes"]),
             ("advise -m gemma-3-4b --search parallel -H a100", ["gemma-3-4b", "alike"]),
