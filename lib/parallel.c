@@ -128,6 +128,21 @@ add_value(const struct mw_setting *setting, const char *text, struct mw_parallel
     return mw_setting_read(setting, text, true, &only->values[only->count++], error);
 }
 
+/* A value of the setting "schedule". */
+static bool
+check_schedule(int schedule, GError **error)
+{
+    g_autoptr(GString) tried = g_string_new(NULL);
+
+    if (mw_parallel_tries(schedule))
+        return true;
+    for (int i = 0; i < MW_SCHEDULE_COUNT; i++)
+        if (mw_parallel_tries(i))
+            g_string_append_printf(tried, "%s%s", tried->len ? ", " : "", mw_schedule_row(i)->name);
+    return mw_refuse(error, "{over}: schedule=%s: {search=parallel} tries %s; must be of these",
+                     mw_schedule_row(schedule)->name, tried->str);
+}
+
 /* The values of a column, each once. */
 static bool
 add_only(const struct mw_space *space, size_t column, struct mw_lib_parallel *out, GError **error)
@@ -146,7 +161,9 @@ add_only(const struct mw_space *space, size_t column, struct mw_lib_parallel *ou
     for (int64_t p = 0; good && p < mw_space_points(space); p++) {
         const char *text = mw_space_value(space, p, column);
         if (g_hash_table_add(seen, (gpointer)text))
-            good = add_value(only.setting, text, &only, error);
+            good = add_value(only.setting, text, &only, error) &&
+                   (strcmp(name, "schedule") ||
+                    check_schedule(only.values[only.count - 1].schedule, error));
     }
     g_array_append_val(out->only, only);
     return good;

@@ -58,13 +58,20 @@ check_content(struct mw_step_check *check, uint32_t index, const struct mw_use *
     uint32_t by = check->slots[use->slot].definer;
     uint8_t purpose = check->plan->slots[use->slot].purpose;
     bool micro_batch = holds_micro_batch(purpose);
+    bool again = by != MW_NONE && micro_batch &&
+                 check->plan->ops[by].micro_batch == check->plan->ops[index].micro_batch;
 
+    if (use->mode == MW_USE_DEFINE && again)
+        return mw_plan_refuse(&check->base,
+                              "%s: defines slot %u, which still holds what %s put "
+                              "there",
+                              mw_step_label(check, index).text, use->slot,
+                              mw_step_label(check, by).text);
     if ((!holds_one_part(purpose) && !micro_batch) || use->mode == MW_USE_DEFINE)
         return true;
     if (by != MW_NONE && !micro_batch && is_of_one_part(check, by, index))
         return true;
-    if (by != MW_NONE && micro_batch &&
-        check->plan->ops[by].micro_batch == check->plan->ops[index].micro_batch)
+    if (again)
         return true;
     return mw_plan_refuse(&check->base, "%s: uses slot %u, which holds what %s put there",
                           mw_step_label(check, index).text, use->slot,

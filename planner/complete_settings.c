@@ -551,6 +551,13 @@ check_no_flush(const struct mw_model *model, const struct mw_settings *s, GError
     for (int state = 0; state < MW_STATE_COUNT; state++)
         moves |= mw_placement_has(&s->placement[state], MW_TIER_CPU) ||
                  mw_placement_has(&s->placement[state], MW_TIER_NVME);
+    if (mw_settings_stashes(s) && (model->tied_embedding || s->layout == MW_LAYOUT_PAPER20))
+        return mw_refuse(error,
+                         "{schedule=%s}: updates after each micro-batch, without %s; give "
+                         "{schedule=2bw}",
+                         name,
+                         model->tied_embedding ? "sums of an embedding that is tied to the output"
+                                               : "fp32 gradients ({state-layout=paper20})");
     if (moves || strategy->state[MW_STATE_GRADIENTS].partitioned)
         return mw_refuse(error,
                          "{schedule=%s}: is for states that stay whole on the GPU; give "
@@ -561,13 +568,6 @@ check_no_flush(const struct mw_model *model, const struct mw_settings *s, GError
                          "{schedule=%s}: keeps all activations as they are; give "
                          "{activation-checkpoint-interval=0}",
                          name);
-    if (mw_settings_stashes(s) && (model->tied_embedding || s->layout == MW_LAYOUT_PAPER20))
-        return mw_refuse(error,
-                         "{schedule=%s}: updates after each micro-batch, without %s; give "
-                         "{schedule=2bw}",
-                         name,
-                         model->tied_embedding ? "sums of an embedding that is tied to the output"
-                                               : "fp32 gradients ({state-layout=paper20})");
     if (s->commit == 1 || s->save_every > 0)
         return mw_refuse(error,
                          "{schedule=%s}: no step ends alone, so none is durable; leave out "

@@ -494,6 +494,17 @@ paper_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     }
 }
 
+/* Terms of one update, of which a step of stashed weights has one for each micro-batch. */
+static void
+repeat_updates(const struct mw_closed_dims *d, double *plan)
+{
+    static const enum mw_closed_term terms[] = {MW_TERM_GRADIENT_REDUCE, MW_TERM_GRADIENT_SUM,
+                                                MW_TERM_UPDATE, MW_TERM_RETURN};
+
+    for (size_t i = 0; d->stashes && i < sizeof terms / sizeof *terms; i++)
+        plan[terms[i]] *= d->micro_batches;
+}
+
 void
 mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hardware,
                struct mw_closed_form *out)
@@ -511,6 +522,7 @@ mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hard
     exchange_terms(dims, &rates, out->plan_s);
     beside_terms(dims, out);
     optimizer_terms(dims, hardware, &rates, out->plan_s);
+    repeat_updates(dims, out->plan_s);
     for (int t = 0; t < MW_TERM_COUNT; t++) {
         out->paper_total_s += out->paper_s[t];
         out->plan_total_s += out->plan_s[t];

@@ -104,6 +104,7 @@ struct mw_closed_dims {
     enum mw_dtype dtype;   /* of parameters and activations, and of gradients when they are
                             * made */
     double element_bytes;  /* bytes of one element of `dtype` */
+    bool stashes;          /* each micro-batch is an update with its own gradient */
     bool gradients_summed; /* gradients are summed in fp32, */
     bool reduced_at_end;   /* gradients, whole */
     bool sums_on_host;     /* of gradients on drives, to which the sum goes once */
@@ -127,8 +128,8 @@ struct mw_closed_dims {
 struct mw_closed_rates {
     double h2d, d2h, read, write, dram, norm, exact;
     double h2d_alone, d2h_alone, read_alone;
-    double update_s_per_param[2];           /* GPU, host */
-    struct mw_ring shards, replicas, world; /* ranks that hold the same slice of the model, in one
+    double update_s_per_param[2];            /* GPU, host */
+    struct mw_ring shards, replicas, world;  /* ranks that hold the same slice of the model, in one
                                              * sharding group; with the same shard of it; all */
     struct mw_ring expert_replicas, experts; /* ranks that hold the same experts; that share them */
 };

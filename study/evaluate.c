@@ -459,6 +459,7 @@ dims_of(const struct mw_sizing *s)
         .dtype = settings->dtype,
         .element_bytes = s->element_bytes,
         .gradients_summed = s->gradients_summed,
+        .stashes = mw_settings_stashes(settings),
         .reduced_at_end = s->reduced_at_end,
         .sums_on_host = s->sums_on_host,
         .sums_passing = mw_sizing_sums_passing(s),
@@ -661,13 +662,11 @@ overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
     const struct mw_step_parts parts = parts_of(sizing, hw, form);
     double compute_s = parts.compute_s * (1 + mw_sizing_bubble(sizing));
     double passes_s = fmax(compute_s, parts.lanes_s) + parts.after_s;
-    double updates =
-        mw_settings_stashes(&sizing->settings) ? (double)sizing->settings.grad_accum : 1;
 
     if (mw_settings_update_beside(&sizing->settings))
         return beside_s(sizing, passes_s, parts.update_s, parts.drives_s);
     return sizing->settings.dpu_start == MW_AUTO
-               ? passes_s + updates * parts.update_s
+               ? passes_s + parts.update_s
                : fmax(fmax(passes_s, parts.update_s), parts.compute_s + parts.update_sm_s);
 }
 

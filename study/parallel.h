@@ -70,6 +70,8 @@ void mw_parallel_clear(struct mw_parallel *found);
 /* The strategies that are tried: those that leave all on the GPU if nobody says otherwise, the
  * simplest first. */
 struct mw_strategies mw_parallel_strategies(void);
+/* Whether an order of micro-batches is tried: 9.20 has no time of the others. */
+bool mw_parallel_tries(int schedule);
 /* The name of the setting that an axis has, which the question leaves open; NULL: there is none. */
 const char *mw_parallel_axis(int number);
 

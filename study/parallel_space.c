@@ -187,6 +187,12 @@ add_placements(const struct mw_parallel_space *space, GArray *variants,
     }
 }
 
+bool
+mw_parallel_tries(int schedule)
+{
+    return !mw_schedule_row(schedule)->weights_later && !mw_schedule_row(schedule)->no_flush;
+}
+
 struct mw_strategies
 mw_parallel_strategies(void)
 {

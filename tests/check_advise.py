@@ -612,6 +612,8 @@ def check_bad_input(box):
             ("advise -m gpt2 --search parallel -H a100 --global-batch 1000000000",
              ["--global-batch 1000000000", "at most 65536"]),
             ("advise -m gpt2 --search parallel -H dgx-a100 --over tp=8", ["--tp 8", "heads, 12"]),
+            ("advise -m gpt2 --search parallel -H a100 --over schedule=zb-h1,gpipe",
+             ["schedule=zb-h1", "1f1b, gpipe, interleaved"]),
             ("advise -m gpt2 --search parallel -H a100 --machines a100", ["--machines"]),
             ("advise -m gpt2 --search parallel -H a100 --max-nodes 2", ["--max-nodes"]),
             ("advise -m gemma-3-4b --search parallel -H a100", ["gemma-3-4b", "alike"]),

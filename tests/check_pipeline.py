@@ -149,11 +149,17 @@ def check_no_flush(box):
                            ("--activation-checkpoint-interval 1", ["2bw", "interval 0"])):
         yield from check_refused(box, f"simulate {asked} --schedule 2bw {options}", words)
     stash = f"{asked} --schedule pipedream"
-    first, last = json.loads(box.run(f"simulate {stash} --json").out)["answers"][0]["stages"]
+    stashed = json.loads(box.run(f"simulate {stash} --json").out)["answers"][0]
+    first, last = stashed["stages"]
     if (first["micro_batches_in_flight"], last["micro_batches_in_flight"]) != (2, 1):
         yield f"stages that stash versions: {first}, {last}"
+    one, four = (next(term["plan_s"] for term in answer["terms"]
+                      if term["what"] == "parameter update") for answer in (planned, stashed))
+    if abs(four / one - 4) > 1e-9:  # one for each micro-batch
+        yield f"updates in the closed form: {four} s, one takes {one} s"
     tied = stash.replace(model(), f"-m {ROOT}/tests/fixtures/gpt2-small/config.json")
-    yield from check_refused(box, f"simulate {tied}", ["pipedream", "tied", "--schedule 2bw"])
+    for tied_to in (tied, f"{tied} -s zero3"):
+        yield from check_refused(box, f"simulate {tied_to}", ["pipedream", "tied", "2bw"])
     for schedule in ("zb-h1", "2bw", "pipedream"):
         box.run(f"simulate {asked} --schedule {schedule} --write-deepspeed stages.json")
         again = json.loads(box.run(f"simulate {model()} {MACHINE} --gpus 2 --pp 2 --json "

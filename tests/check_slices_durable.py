@@ -243,6 +243,27 @@ def check_refused(box):
         yield f"{losses(box)}, undisturbed {expected}"
 
 
+def check_another_run(box):
+    """A rank's files of a run with other options, which has come as far."""
+    asked = words("llama", 1, 2, DRIVES)
+    empty(box)
+    yield from good(ranks(box, 2, f"run {asked} --steps 2 --seed 2"))
+    other = contents(box)
+    empty(box)
+    yield from good(ranks(box, 2, f"run {asked} --steps 2"))
+    for name in ("memwall-rank1.record", "memwall-rank1-1of1.data"):
+        box.write(f"drive/{name}", other[name])
+    mixed = contents(box)
+    said_of_it = "rank1.record: was saved by another run than the files of rank 0"
+    for answer in (box.run("export drive -o exported"),
+                   ranks(box, 2, f"run {asked} --steps 4 --resume")):
+        if not answer.status or said_of_it not in answer.err:
+            yield f"{answer.status}: {answer.err}"
+    for name in ("memwall-rank0.record", "memwall-rank1.record"):
+        if contents(box)[name] != mixed[name]:
+            yield f"{name} has changed"
+
+
 def tests(box):
     rng = random.Random(5)
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(40000)))
@@ -251,6 +272,7 @@ def tests(box):
         yield f"resumed/{name}", check_resume(box, *case)
     yield "damaged", check_damage(box)
     yield "refused", check_refused(box)
+    yield "files of another run", check_another_run(box)
     yield "killed/drives", check_kills(box, 7, 4, words("llama", 2, 2, DRIVES), 3)
     yield "killed/saved together", check_kills(
         box, 8, 4, words("llama", 2, 1, "-s ddp --save-every 2"), 2)

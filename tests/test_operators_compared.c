@@ -47,6 +47,19 @@ moved(const void *pointer, ptrdiff_t by)
     return pointer ? (char *)pointer + by : NULL;
 }
 
+static struct mw_layer_gradients
+moved_gradients(const struct mw_layer_gradients *g, ptrdiff_t by)
+{
+    return (struct mw_layer_gradients){.out = moved(g->out, by),
+                                       .up = moved(g->up, by),
+                                       .n2 = moved(g->n2, by),
+                                       .x2 = moved(g->x2, by),
+                                       .heads = moved(g->heads, by),
+                                       .qkv = moved(g->qkv, by),
+                                       .n1 = moved(g->n1, by),
+                                       .x = moved(g->x, by)};
+}
+
 static struct mw_layer_activations
 moved_layer(const struct mw_layer_activations *r, ptrdiff_t by)
 {
@@ -59,7 +72,8 @@ moved_layer(const struct mw_layer_activations *r, ptrdiff_t by)
                                          .x2 = moved(r->x2, by),
                                          .n2 = moved(r->n2, by),
                                          .up = moved(r->up, by),
-                                         .act = moved(r->act, by)};
+                                         .act = moved(r->act, by),
+                                         .gradient = moved_gradients(&r->gradient, by)};
 }
 
 static struct mw_shared_activations

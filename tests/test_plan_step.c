@@ -339,6 +339,15 @@ test_homes(void)
 /* --- slots ----------------------------------------------------------------------------------- */
 
 static struct mw_plan *
+copy_with_mode(const struct mw_plan *plan, uint32_t use, uint8_t mode)
+{
+    struct mw_plan *it = copy(plan);
+
+    it->uses[use].mode = mode;
+    return it;
+}
+
+static struct mw_plan *
 copy_with_slot(const struct mw_plan *plan, uint32_t use, uint32_t slot)
 {
     struct mw_plan *it = copy(plan);
@@ -433,7 +442,8 @@ is_operand(const struct mw_plan *plan, uint32_t slot)
            plan->slots[slot].purpose == MW_PURPOSE_RESULT_GRADIENTS;
 }
 
-/* Each op is needed, and finds what the gradients of weights take among its own micro-batch's. */
+/* Each op is needed, and finds what the gradients of weights take among its own micro-batch's, and
+ * no op throws that away before. */
 static void
 test_weights_later(void)
 {
@@ -452,6 +462,9 @@ test_weights_later(void)
         if (plan && plan->op_count <= SMALL_OPS && plan->shape.micro_batches > 1) {
             g_assert_false(is_refused(copy_without(plan, (struct lack){MW_NONE, MW_NONE})));
             lack_each_op(plan);
+            for (uint32_t u = 0; u < plan->use_count; u++)
+                if (is_operand(plan, plan->uses[u].slot) && plan->uses[u].mode != MW_USE_DEFINE)
+                    g_assert_true(is_refused(copy_with_mode(plan, u, MW_USE_DEFINE)));
             for (uint32_t u = 0; u < plan->use_count; u++)
                 for (uint32_t s = 0; s < plan->slot_count; s++)
                     if (s != plan->uses[u].slot && is_operand(plan, s) &&

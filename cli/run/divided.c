@@ -38,7 +38,7 @@ say_difference(const struct cli_training *training, const struct cli_run_divisio
 {
     const struct cli_run_options *o = &training->options;
     const struct cli_run_division *was = &o->was;
-    bool degrees = was->slices * was->stages * now->slices * now->stages > 1;
+    bool degrees = was->slices > 1 || was->stages > 1 || now->slices > 1 || now->stages > 1;
     g_autofree char *then = text_of(was, degrees), *asked = text_of(now, degrees);
     const char *called = o->nvme ? o->nvme[0] : o->resume_run ? o->resume_run : o->newest;
 

@@ -113,6 +113,31 @@ mw_durable_tensors(const struct mw_plan *plan)
     return mw_commit_checksum(numbers, n * (int64_t)sizeof *numbers);
 }
 
+/* A stage has tensors of its own, and a machine its processor. */
+static bool
+is_of_rank(const char *name)
+{
+    static const char *const names[] = {MW_TRAINER_TENSORS, MW_TRAINER_FROZEN, MW_TRAINER_ISA,
+                                        MW_TRAINER_ON_GPU, MW_TRAINER_PENDING};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+uint64_t
+mw_durable_course(const struct mw_commit_record *record)
+{
+    g_autofree struct mw_commit_field *fields = g_new0(struct mw_commit_field, record->field_count);
+    int64_t count = 0;
+
+    for (int i = 0; i < record->field_count; i++)
+        if (!is_of_rank(record->fields[i].name))
+            fields[count++] = mw_commit_field(record->fields[i].name, record->fields[i].value);
+    return mw_commit_checksum(fields, count * (int64_t)sizeof *fields);
+}
+
 /* --- records --------------------------------------------------------------------------------- */
 
 /* The lock is shared; a run needs it exclusively. */
@@ -267,15 +292,20 @@ least_newest(const struct mw_durable *durable, int64_t before, const char *none,
 static bool
 take_step(struct mw_durable *durable, int64_t step, GError **error)
 {
+    uint64_t course = 0;
+
     for (int r = 0; r < durable->rank_count; r++) {
         struct rank *it = &durable->ranks[r];
         it->slot = mw_commit_slots_newest(&it->slots, step + 1);
         if (!it->slot || it->slot->record.step != step)
             return fail(it->record_path, "no whole record of the step that other ranks have",
                         error);
+        course = r ? course : mw_durable_course(&it->slot->record);
         if (!check_identity(durable, it, r, error) || !check_fields(durable, it, error) ||
             !check_extents(it, error) || !open_data(durable, it, r, error))
             return false;
+        if (mw_durable_course(&it->slot->record) != course)
+            return fail(it->record_path, MW_DURABLE_OTHER_RUN "nothing is exported", error);
     }
     return true;
 }

@@ -16,6 +16,13 @@ uint64_t mw_durable_fingerprint(const struct mw_plan *plan, enum mw_dtype dtype,
  * it. */
 uint64_t mw_durable_tensors(const struct mw_plan *plan);
 
+/* A number for what all ranks of a run record alike at a step: options, and the place in the data.
+ */
+uint64_t mw_durable_course(const struct mw_commit_record *record);
+#define MW_DURABLE_OTHER_RUN                                                                       \
+    "was saved by another run than the files of rank 0, with other options or at another place "   \
+    "in the data: put this rank's own files back: "
+
 struct mw_durable_options {
     const char *const *directories; /* in the order of the drives; the first has the records */
     int directory_count;

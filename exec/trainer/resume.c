@@ -200,6 +200,20 @@ take_up(struct mw_trainer *trainer, GError **error)
     return true;
 }
 
+/* Files of another run may have the same shapes and step. */
+static bool
+is_of_one_run(const struct mw_trainer *trainer, GError **error)
+{
+    uint64_t own = mw_durable_course(&trainer->durable.resumed), first = own;
+
+    if (trainer->options.ranks &&
+        !mw_ranks_broadcast(trainer->options.ranks, 0, &first, sizeof first, 0, error))
+        return false;
+    return first == own ||
+           mw_fail(error, MW_ERROR_FORMAT, "%s: " MW_DURABLE_OTHER_RUN "nothing is resumed",
+                   mw_commit_path(trainer->durable.commit));
+}
+
 static bool
 has_all_extents(const struct mw_trainer *trainer, GError **error)
 {
@@ -347,7 +361,8 @@ mw_trainer_resume(struct mw_trainer *trainer, GError **error)
 
     if (!choose_step(trainer, &step, error) ||
         !mw_commit_resume(it->commit, step, &it->resumed, error) || !take_up(trainer, error) ||
-        !has_all_extents(trainer, error) || !caller_resumes(trainer, error))
+        !is_of_one_run(trainer, error) || !has_all_extents(trainer, error) ||
+        !caller_resumes(trainer, error))
         return false;
     it->last_committed = it->resumed.step;
     if (!resume_state(trainer, &damage))
