@@ -13,7 +13,7 @@ KEYS = ("kind", "placement", "schedule", "batch", "micro_batches", "seq")
 # batch: sequences of a micro-batch of both ranks together.
 GRIDS = (
     (("slices",), ("gpu", "offload", "nvme-state"), ("",), (2, 4, 8), (1, 2), (64, 128, 256)),
-    (("stages",), ("gpu", "offload"), ("1f1b", "gpipe"), (1, 2), (2, 4, 8), (64, 128, 256)),
+    (("stages",), ("gpu",), ("1f1b", "gpipe"), (1, 2, 4), (2, 4, 8), (64, 128, 256)),
 )
 
 
