@@ -10,7 +10,7 @@ import random
 import re
 import sys
 
-from command import ROOT, Answer, Box, refused
+from command import ROOT, Answer, Box, of_rows, refused
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 MACHINE = "-H aws-p5-48xlarge"
@@ -284,11 +284,11 @@ def tests(box):
     yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)
     yield "unmatched", check_unmatched(box)
-    for name, places in PLACES.items() if has_ranks() else ():
+    for name, places in of_rows(PLACES.items(), 3) if has_ranks() else ():
         yield f"losses/{name}", check_places(box, places)
-    for name, places in SCHEDULES.items() if has_ranks() else ():
+    for name, places in of_rows(SCHEDULES.items(), 3) if has_ranks() else ():
         yield f"losses/{name}", check_places(box, places, GPIPE)
-    for name, places in ZERO_BUBBLE.items() if has_ranks() else ():
+    for name, places in of_rows(ZERO_BUBBLE.items(), 3) if has_ranks() else ():
         yield f"losses/{name}", check_places(box, places, ZB_H1)
 
 

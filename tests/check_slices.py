@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 
-from command import ROOT, Answer, Box, refused
+from command import ROOT, Answer, Box, of_rows, refused
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 MACHINE = "-H aws-p5-48xlarge"
@@ -206,9 +206,9 @@ def tests(box):
         yield "refusals", check_refusals(box)
         yield "from a plan", check_from_plan(box)
         yield "weights", check_weights(box)
-    for name, case in CHECKPOINTS.items() if has_ranks() else ():
+    for name, case in of_rows(CHECKPOINTS.items(), 2) if has_ranks() else ():
         yield f"checkpoints/{name}", check_checkpoint(box, *case)
-    for name, case in CASES.items() if has_ranks() else ():
+    for name, case in of_rows(CASES.items(), 3) if has_ranks() else ():
         yield f"losses/{name}", check_case(box, *case)
 
 
