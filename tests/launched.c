@@ -65,8 +65,8 @@ launched_run(const char *mpirun, int ranks, const char *program, const char *con
     const char *line[4 + ARGUMENTS_MAX + 1] = {mpirun, "-n", count, program};
     g_autoptr(GError) error = NULL;
     g_auto(GStrv) env = environment();
-    /* All launchers of a user share a folder, which each removes when it finds it empty: also
-     * under one that has just made it.  So each gets its own. */
+    /* All launchers of a user share a folder, which each removes when it finds it empty:
+     * perhaps under one that has just made it.  So each gets its own. */
     g_autofree char *own = g_dir_make_tmp("mw-ranks-XXXXXX", &error);
     int status;
 

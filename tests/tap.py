@@ -9,8 +9,8 @@ import tempfile
 import time
 import traceback
 
-# All launchers of a user share a folder, which each removes when it finds it empty: also under one
-# that has just made it.  So each check has its own.
+# All launchers of a user share a folder, which each removes when it finds it empty: perhaps
+# under one that has just made it.  So each check has its own.
 LAUNCHERS = tempfile.TemporaryDirectory(prefix="mw-ranks-", ignore_cleanup_errors=True)
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 # Also as root; Open MPI keeps some memory.
