@@ -82,6 +82,15 @@ def summarize(row, compare):
     }
 
 
+def measured_where(started, command):
+    """Machine, day and command, of rounds that median_round chooses from."""
+    machine = subprocess.run(["uname", "-srm"], capture_output=True, text=True, check=True).stdout
+    return (f"{started:%Y-%m-%d %H:%M} UTC, {machine.strip()}, {os.cpu_count()} cores; "
+            f"`{command}`, every round calibrated just before; a row is the round with the median "
+            f"error. Load average {os.getloadavg()[1]:.1f} over five minutes at the end (this run "
+            "included).")
+
+
 def lane_table(results):
     """Busy time of lanes that are busy for 2% of the step or more."""
     rows = []

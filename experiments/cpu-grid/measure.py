@@ -17,7 +17,6 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -91,15 +90,12 @@ def report(results, arguments, started):
     header = ["", "placement", "batch", "seq", "prefetch", "tiles", "loads", "ranks", "limit",
               "busiest lane", "measured, ms", "predicted, ms", "error", "of all rounds",
               "FLOPs alone"]
-    machine = subprocess.run(["uname", "-srm"], capture_output=True, text=True, check=True).stdout
     forced = instruction_set()
     text = "\n".join([
         "# Predicted and measured on this machine" + (f", held to {forced}" if forced else ""), "",
-        f"{started:%Y-%m-%d %H:%M} UTC, {machine.strip()}, {os.cpu_count()} cores; "
-        f"`{f'MEMWALL_ISA={forced} ' if forced else ''}experiments/cpu-grid/measure.py "
-        f"--rounds {arguments.rounds} --steps {arguments.steps}`, "
-        "every round calibrated just before; a row is the round with the median error. "
-        f"Load average {os.getloadavg()[1]:.1f} over five minutes at the end (this run included).",
+        grid.measured_where(
+            started, f"{f'MEMWALL_ISA={forced} ' if forced else ''}experiments/cpu-grid/measure.py "
+            f"--rounds {arguments.rounds} --steps {arguments.steps}"),
         "",
         f"Error of the step time: median {100 * statistics.median(errors):.1f}% in size, "
         f"{within} of {len(errors)} within 20%, largest {100 * errors[-1]:.0f}%. FLOPs over the "

@@ -9,10 +9,8 @@ the day that result.md names."""
 import argparse
 import datetime
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -60,16 +58,13 @@ def sizes(results):
 
 
 def report(results, arguments, started):
-    machine = subprocess.run(["uname", "-srm"], capture_output=True, text=True, check=True).stdout
     kinds = [f"- {kind}: {sizes([r for r in results if r['kind'] == kind])}"
              for kind in dict.fromkeys(r["kind"] for r in results)]
     common.write_text(HERE / "result.md", "\n".join([
         "# Predicted and measured on two ranks: tensor slices and pipeline stages", "",
-        f"{started:%Y-%m-%d %H:%M} UTC, {machine.strip()}, {os.cpu_count()} cores; "
-        f"`experiments/cpu-ranks/measure.py --rounds {arguments.rounds} --steps "
-        f"{arguments.steps}`, every round calibrated just before; a row is the round with the "
-        f"median error. Load average {os.getloadavg()[1]:.1f} over five minutes at the end (this "
-        "run included).", "", "Error of the step time:", "", *kinds, "", table(results), "",
+        grid.measured_where(started, "experiments/cpu-ranks/measure.py --rounds "
+                            f"{arguments.rounds} --steps {arguments.steps}"), "",
+        "Error of the step time:", "", *kinds, "", table(results), "",
         "Busy time of lanes that are busy for 2% of the step or more:", "",
         grid.lane_table(results), ""]))
 
