@@ -78,6 +78,14 @@ struct mw_start_use {
     double params_per_s;    /* made by a rank in host memory; 0: takes no time */
 };
 
+/* The type in which GPUs reduce gradients. */
+enum mw_reduced_type {
+    MW_REDUCED_PLANNED, /* as made, but sums of micro-batches in fp32 */
+    MW_REDUCED_MADE,    /* by backward, sums too */
+    MW_REDUCED_FP32,
+    MW_REDUCED_TYPE_COUNT
+};
+
 /* What a software can do at all. */
 struct mw_offers {
     bool drives;             /* keeps state on drives */
@@ -151,6 +159,7 @@ struct mw_hardware {
     bool swaps_gradients;               /* with state on drives, in fp32, summed before */
     int64_t gradient_link_bytes;        /* an element, on its way to the host; 0: as it is made */
     int64_t parameter_link_bytes;       /* an updated one, on its way back; 0: as it is kept */
+    int reduced_type;                   /* enum mw_reduced_type, of gradients between GPUs */
     double gradient_copy_bytes_per_s;   /* to the host, of the software; 0: the link's rate */
     double checkpoint_copy_bytes_per_s; /* to the host, likewise */
     double checkpoint_load_bytes_per_s; /* and back, likewise */
@@ -264,6 +273,18 @@ mw_hardware_has_fp8(const struct mw_hardware *hardware)
 {
     return hardware->gpu_multiprocessors > 0 && hardware->fp8_tile_flops > 0;
 }
+
+/* Bytes of a gradient's element as GPUs reduce it: `made` by backward, and `planned` where sums of
+ * micro-batches are reduced in fp32. */
+static inline double
+mw_hardware_reduced_bytes(const struct mw_hardware *hardware, double made, double planned)
+{
+    const double bytes[MW_REDUCED_TYPE_COUNT] = {
+        [MW_REDUCED_PLANNED] = planned, [MW_REDUCED_MADE] = made, [MW_REDUCED_FP32] = 4};
+
+    return bytes[hardware->reduced_type];
+}
+
 /* The names of profiles of which it is, one for each GPU, separated by commas; g_free it. */
 char *mw_hwprofiles_with_fp8(void);
 

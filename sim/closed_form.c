@@ -266,8 +266,11 @@ replica_sums_s(const struct mw_closed_dims *d, const struct mw_hardware *hw,
 {
     double off_gpu = d->gradients_in[MW_TIER_CPU] + d->gradients_in[MW_TIER_NVME];
     double each = d->gradients_partitioned && !d->sums_passing ? off_gpu : 0;
-    double bytes = shard * (d->micro_batches * d->element_bytes * each +
-                            (d->gradients_summed ? 4 : d->element_bytes) * (1 - each));
+    double summed = d->gradients_summed ? 4 : d->element_bytes;
+    double bytes =
+        shard * (d->micro_batches *
+                     mw_hardware_reduced_bytes(hw, d->element_bytes, d->element_bytes) * each +
+                 mw_hardware_reduced_bytes(hw, d->element_bytes, summed) * (1 - each));
 
     return around_s(d->shards, hw->reduce_passes * bytes, hw) +
            mw_ring_all_reduce_s(&r->replicas, bytes);
@@ -295,7 +298,7 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double reduces = d->gradients_partitioned ? d->micro_batches : 1;
     double times = d->sums_passing ? 1 : d->micro_batches, element = d->gradient_bytes;
 
-    double each = d->gradients_partitioned ? made : element;
+    double each = mw_hardware_reduced_bytes(hw, made, d->gradients_partitioned ? made : element);
     plan[MW_TERM_GRADIENT_REDUCE] =
         reduces *
         (reduce_s(d, hw, &r->shards, each * (params - d->spread_params)) +

@@ -27,6 +27,8 @@
     }
 
 static const char *const places[] = {"host", "gpu", NULL};
+static const char *const reduced_types[MW_REDUCED_TYPE_COUNT + 1] = {
+    [MW_REDUCED_PLANNED] = "planned", [MW_REDUCED_MADE] = "made", [MW_REDUCED_FP32] = "fp32"};
 
 /* group, key, unit, help, scale, min, max, required, better, kind, offset, part and rate, words */
 static const struct mw_profile_key keys[] = {
@@ -58,8 +60,8 @@ static const struct mw_profile_key keys[] = {
      "that unfused attention moves per score in forward, of 16 bits, without dropout; with "
      "softmax, scale and mask in a kernel that writes what the mask hides: 3",
      1, 1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_score_forward), 0, 0, NULL},
-    {"attention", "score_backward_bytes", "bytes", "the same in backward; with such a kernel: 4",
-     1, 1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_score_backward), 0, 0, NULL},
+    {"attention", "score_backward_bytes", "bytes", "the same in backward; with such a kernel: 4", 1,
+     1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_score_backward), 0, 0, NULL},
     {"collectives", "blocking", "", "whether nothing is computed while a collective runs", 1, 0, 1,
      true, 0, MW_VALUE_FLAG, AT(collectives_block), 0, 0, NULL},
     PASSES("layer_norm_passes", layer_norm_passes, "LayerNorm"),
@@ -92,6 +94,10 @@ static const struct mw_profile_key keys[] = {
     {"collectives", "reduce_passes", "",
      "the same around a reduction of gradients, per byte reduced; default: none", 1, 0, 20, false,
      -1, MW_VALUE_REAL, AT(reduce_passes), 0, 0, NULL},
+    {"collectives", "gradient_type", "",
+     "in which GPUs reduce gradients: made, as backward makes them, planned, so, but sums of "
+     "several micro-batches in fp32, or fp32",
+     1, 0, 2, false, 0, MW_VALUE_CHOICE, AT(reduced_type), 0, 0, reduced_types},
     {"collectives", "gather_kernels", "",
      "kernels and other operators that the host starts for each rank around an all-gather of "
      "parameters, as for lists of tensors; default: none",

@@ -190,6 +190,7 @@ mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
     hardware->all_reduces_at_end = software->all_reduces_at_end;
     hardware->stage_scatter = software->stage_scatter;
     hardware->stages_block = software->stages_block;
+    hardware->reduced_type = software->reduced_type;
     hardware->gather_passes = software->gather_passes;
     hardware->reduce_passes = software->reduce_passes;
     hardware->gather_kernels = software->gather_kernels;

@@ -53,6 +53,7 @@ struct mw_software {
     bool stage_scatter;                 /* slices send parts of what a stage hands on */
     bool stages_block;                  /* nothing is computed while stages send */
     bool swaps_gradients;               /* with state on drives, in fp32, summed before */
+    int reduced_type;                   /* enum mw_reduced_type, of gradients between GPUs */
     int64_t gradient_link_bytes;        /* of an element on its way to the host; 0: as it is made */
     int64_t parameter_link_bytes;       /* of an updated one on its way back; 0: as it is kept */
     double gradient_copy_bytes_per_s;   /* to the host at most, of a GPU; 0: no bound */

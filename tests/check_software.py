@@ -50,6 +50,7 @@ KEYS = {
     "operators.kernels": ("50", f"{IDEAL} --set software.operators.host_us=50", 1),
     "operators.host_us": ("5000", IDEAL, 1),
     "collectives.share": ("0.02", IDEAL, 1),
+    "collectives.gradient_type": ("fp32", f"{IDEAL} --set software.collectives.share=0.02", 1),
     "collectives.blocking": ("true", IDEAL, 1),
     "collectives.hop_us": ("500", IDEAL, 1),
     "collectives.tensor_overlap": ("false", SLICED, 1),
@@ -147,6 +148,7 @@ def check_key(box, key, value, question, sign):
                         "offers.sequence_parallel", "offload.swaps_gradients",
                         "collectives.reduces_at_end", "collectives.all_reduces_at_end",
                         "collectives.stage_scatter", "collectives.stages_block",
+                        "collectives.gradient_type",
                         "collectives.tensor_overlap"):  # ideal has another plan, or it too
         yield f"{key}: ideal {after.get('ideal_step_time_s')} s, not {before['step_time_s']} s"
 

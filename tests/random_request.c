@@ -453,6 +453,7 @@ random_request_software(struct random_request *request)
     request->hardware.swaps_gradients = request->seed % 4 == 1 && !placed;
     request->hardware.reduces_at_end = request->seed % 4 == 3;
     request->hardware.all_reduces_at_end = request->seed % 4 == 3;
+    request->hardware.reduced_type = (int)(request->seed / 4 % MW_REDUCED_TYPE_COUNT);
 }
 
 void

@@ -178,6 +178,7 @@ draw_request(struct random_request *request, guint32 seed)
     request->hardware = test_hardware("flat-test");
     request->hardware.gpu_flash_attention = pick(random, 0, 1);
     request->hardware.tensor_overlap = seed % 3 > 0;
+    request->hardware.reduced_type = (int)(seed / 3 % MW_REDUCED_TYPE_COUNT);
     if (pick(random, 0, 1))
         random_rates(random, &request->hardware);
     random_request_name(request);
@@ -328,19 +329,24 @@ test_spread_bytes(void)
     s->seq = 1024;
     s->checkpoint_interval = 1;
     random_request_name(&request);
-    for (size_t i = 0; i < G_N_ELEMENTS(strategies); i++) {
-        s->strategy = strategies[i];
+    for (size_t i = 0; i < G_N_ELEMENTS(strategies) * MW_REDUCED_TYPE_COUNT; i++) {
+        size_t row = i % G_N_ELEMENTS(strategies);
+        enum mw_reduced_type type = i / G_N_ELEMENTS(strategies);
+        s->strategy = strategies[row];
+        request.hardware.reduced_type = (int)type;
         g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
         struct mw_plan *plan = mw_build_plan(found->pdata[0]);
         const struct mw_model *m = &request.model;
         int64_t exchange = 2 * 2 * 1024 * m->experts_per_token * m->hidden;
         int64_t experts = 3 * m->experts / 4 * 3 * m->hidden * m->expert_ffn;
-        bool parts = i > 1; /* each micro-batch's in 2 bytes, else their sum in 4 */
+        bool parts = row > 1; /* each micro-batch's in 2 bytes, else their sum in 4 */
+        const int64_t element_bytes[MW_REDUCED_TYPE_COUNT] = {
+            [MW_REDUCED_PLANNED] = parts ? 2 : 4, [MW_REDUCED_MADE] = 2, [MW_REDUCED_FP32] = 4};
         g_assert_cmpint(bytes_over(plan, MW_OP_ALL_TO_ALL, MW_AXIS_EP, 4, 1), ==,
                         3 * 3 * 6 * exchange);
         g_assert_cmpint(
-            bytes_over(plan, i ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE, MW_AXIS_DP, 4, 4), ==,
-            experts * (parts ? 3 * 2 : 4));
+            bytes_over(plan, row ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE, MW_AXIS_DP, 4, 4), ==,
+            experts * (parts ? 3 : 1) * element_bytes[type]);
         mw_plan_free(plan);
     }
 }

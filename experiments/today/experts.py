@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Published training speeds of mixtures whose experts are spread over GPUs (rows_experts.csv)
-against predictions by Megatron's profile and by ideal software; nothing is fitted to them.
+against predictions by the profile of NVIDIA's recipes and by ideal software; nothing is fitted to them.
 
     experiments/today/experts.py
 """
@@ -54,10 +54,10 @@ def options(row):
 
 
 def predict(row):
-    """tokens/s per GPU by ideal software, by Megatron's, its slow and its fast end."""
+    """tokens/s per GPU by ideal software, by the profile of NVIDIA's recipes, its slow and its fast end."""
     try:
         ideal, real = (common.memwall("simulate", *options(row), "--software", software,
-                                      interval=None) for software in ("ideal", "megatron"))
+                                      interval=None) for software in ("ideal", "nemo"))
     except common.Failed as failed:
         return row, str(failed).rsplit("memwall: ", 1)[-1][:120]
     if not (ideal["feasible"] and real["feasible"]):

@@ -130,7 +130,8 @@ sum_replicas(struct builder *b, const struct part *part, uint32_t slot, int64_t 
     if (b->sizing->replicas == 1)
         return;
     uint32_t work = mw_work_collective(b, MW_OP_ALL_REDUCE, gradients_of(b, part), b->rp_comm,
-                                       element_bytes * part->tensor->shard_params);
+                                       mw_sizing_reduced_bytes(b->sizing, element_bytes) *
+                                           part->tensor->shard_params);
 
     mw_build_op(b, LANE_REPLICAS, work, identify(part));
     mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_GRADIENT);
@@ -143,7 +144,8 @@ reduce_in_place(struct builder *b, const struct part *part)
         b->sizing->optimizer_partitioned ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
     uint32_t work = mw_work_collective(
         b, kind, gradients_of(b, part), mw_build_replicas(b, part->tensor->ranks),
-        b->sizing->gradient_element_bytes * part->tensor->tile_params);
+        mw_sizing_reduced_bytes(b->sizing, b->sizing->gradient_element_bytes) *
+            part->tensor->tile_params);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(part));
     mw_build_use(b, home_of(b, part), MW_USE_MODIFY, MW_ROLE_GRADIENT);
@@ -155,9 +157,9 @@ static uint32_t
 reduce_scatter(struct builder *b, const struct part *part, uint32_t slot)
 {
     bool arrives = lives_on_gpu(b, part) && !b->sizing->gradients_summed;
-    uint32_t work = mw_work_collective(b, MW_OP_REDUCE_SCATTER, gradients_of(b, part),
-                                       mw_build_replicas(b, part->tensor->ranks),
-                                       b->sizing->element_bytes * part->tensor->tile_params);
+    uint32_t work = mw_work_collective(
+        b, MW_OP_REDUCE_SCATTER, gradients_of(b, part), mw_build_replicas(b, part->tensor->ranks),
+        mw_sizing_reduced_bytes(b->sizing, b->sizing->element_bytes) * part->tensor->tile_params);
     uint32_t target = arrives ? home_of(b, part) : next_slot(b, MW_BUFFER_GRADIENTS_SHARD, part);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(part));
@@ -365,7 +367,8 @@ mw_gradient_sum_copies(struct builder *b)
     struct part part = part_of_copies(b, &visit, number);
     uint32_t work =
         mw_work_collective(b, MW_OP_ALL_REDUCE, gradients_of(b, &part), b->copies_comm,
-                           b->sizing->gradient_element_bytes * b->sizing->copied_params);
+                           mw_sizing_reduced_bytes(b->sizing, b->sizing->gradient_element_bytes) *
+                               b->sizing->copied_params);
     mw_build_op(b, LANE_COLLECTIVE, work, identify(&part));
     mw_build_use(b, home_of(b, &part), MW_USE_MODIFY, MW_ROLE_GRADIENT);
     bool reduces = b->sizing->shards > 1 && !b->sizing->reduced_at_end;
@@ -385,9 +388,9 @@ mw_gradient_reduce_all(struct builder *b)
     if (!s->reduced_at_end)
         return;
     uint32_t computed = b->lane_last[LANE_COMPUTE], before = b->lane_last[LANE_COLLECTIVE];
-    uint32_t work =
-        mw_work_collective(b, MW_OP_ALL_REDUCE, gradients, b->dp_comm,
-                           s->gradient_element_bytes * (s->trained_params - s->spread_params));
+    int64_t element_bytes = mw_sizing_reduced_bytes(s, s->gradient_element_bytes);
+    uint32_t work = mw_work_collective(b, MW_OP_ALL_REDUCE, gradients, b->dp_comm,
+                                       element_bytes * (s->trained_params - s->spread_params));
     b->reduced_all =
         mw_build_op(b, LANE_COLLECTIVE, work, (struct identity){MW_PHASE_BACKWARD, -1, 0, 0, 0});
     mw_build_after(b, computed);
@@ -396,7 +399,7 @@ mw_gradient_reduce_all(struct builder *b)
     if (!s->spread_params || s->dp == s->ep)
         return;
     work = mw_work_collective(b, MW_OP_ALL_REDUCE, gradients, b->replicas_comm,
-                              s->gradient_element_bytes * s->spread_params);
+                              element_bytes * s->spread_params);
     b->reduced_all =
         mw_build_op(b, LANE_COLLECTIVE, work, (struct identity){MW_PHASE_BACKWARD, -1, 0, 1, 0});
 }

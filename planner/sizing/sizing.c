@@ -431,6 +431,13 @@ mw_sizing_locate(const struct mw_sizing *sizing, uint32_t tensor, int32_t *layer
     g_assert_not_reached();
 }
 
+int64_t
+mw_sizing_reduced_bytes(const struct mw_sizing *sizing, int64_t planned)
+{
+    return (int64_t)mw_hardware_reduced_bytes(sizing->hardware, (double)sizing->element_bytes,
+                                              (double)planned);
+}
+
 bool
 mw_sizing_sums_passing(const struct mw_sizing *sizing)
 {

@@ -379,6 +379,10 @@ uint32_t mw_sizing_layer_tensor(const struct mw_sizing *sizing, int64_t layer);
 /* Whether gradients that live off the GPU are summed up on it and leave once: all micro-batches
  * make those of a part one after the other. */
 bool mw_sizing_sums_passing(const struct mw_sizing *sizing);
+
+/* Bytes of a gradient's element as ranks reduce it, which has `planned` bytes in the plan: software
+ * may have a type of its own for reductions. */
+int64_t mw_sizing_reduced_bytes(const struct mw_sizing *sizing, int64_t planned);
 bool mw_sizing_tied(const struct mw_sizing *sizing); /* the embedding is the logits' weight */
 /* The tensor of this stage whose gradient is summed up with that of a copy: the embedding in the
  * first stage, the logits' weight in the last one, of a pipeline whose model ties them; MW_NONE:
