@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Published training speeds of mixtures whose experts are spread over GPUs (rows_experts.csv)
-against predictions by the profile of NVIDIA's recipes and by ideal software; nothing is fitted to them.
+against predictions by the profile nemo and by ideal software; nothing is fitted to them.
 
     experiments/today/experts.py
 """
@@ -54,7 +54,7 @@ def options(row):
 
 
 def predict(row):
-    """tokens/s per GPU by ideal software, by the profile of NVIDIA's recipes, its slow and its fast end."""
+    """tokens/s per GPU by ideal software, by the profile nemo, its slow and its fast end."""
     try:
         ideal, real = (common.memwall("simulate", *options(row), "--software", software,
                                       interval=None) for software in ("ideal", "nemo"))
