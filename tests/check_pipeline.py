@@ -52,6 +52,15 @@ ZERO_BUBBLE = {
     "zb-h1": "-s ddp",
     "zb-h1, zero3": "-s zero3 --tiles 2",
 }
+EIGHT_LAYERS = "-m layers=8,hidden=32,heads=4,vocab=256,architecture=llama --seq 16"
+# Ranks, stages, stretches of layers in each, and what else is asked.
+INTERLEAVED = {
+    "two stretches": (2, 2, 2, "-s ddp"),
+    "four stages": (4, 4, 2, "-s zero1"),
+    "recomputed": (2, 2, 4, "-s zero3 --activation-checkpoint-interval 1"),
+    "checkpoints in host memory": (2, 2, 2, "-s zero-infinity-cpu --activation-device cpu "
+                                   "--activation-checkpoint-interval 1"),
+}
 
 
 def check_places(box, places, schedule=""):
@@ -67,6 +76,15 @@ def check_places(box, places, schedule=""):
         two = ranks(box, 2, f"run {what} {MACHINE} {TRAINING}")
         if losses(two) != losses(alone):
             yield f"{what}: {losses(two)}, alone {losses(alone)}: {two.err[-300:]}"
+
+
+def check_stretches(box, count, stages, stretches, places):
+    """Of several stretches of layers in each stage; a micro-batch goes around them all."""
+    alone = box.run(f"run {EIGHT_LAYERS} {places} {BATCH} {MACHINE} {TRAINING}")
+    many = ranks(box, count, f"run {EIGHT_LAYERS} {places} {BATCH} {MACHINE} {TRAINING} --pp "
+                             f"{stages} --schedule interleaved --virtual-stages {stretches}")
+    if len(losses(alone)) != 4 or losses(many) != losses(alone):
+        yield f"{losses(many)}, alone {losses(alone)}: {many.err[-300:]} {alone.err[-300:]}"
 
 
 def check_simulated(box):
@@ -240,9 +258,11 @@ def check_refusals(box):
     if has_ranks():
         run = f"run {model()} -s ddp {BATCH} {MACHINE} {TRAINING} --pp 2"
         yield from check_refused(box, f"{run} --save here --optimizer sm3", ["no --save"], 2)
-        small = "-m layers=4,hidden=64,heads=2,vocab=512,architecture=llama --seq 16"
-        stretches = f"run {small} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2 --schedule interleaved"
-        yield from check_refused(box, stretches, ["one stretch", "--schedule 1f1b"], 2)
+        stretches = f"run {EIGHT_LAYERS} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2 --schedule " \
+                    "interleaved --virtual-stages 2"
+        for kept in ("--activation-checkpoint-interval 2", "--kept-bits 8"):
+            yield from check_refused(box, f"{stretches} {kept}",
+                                     ["--schedule interleaved", "interval 0 or 1"], 2)
         for schedule in ("2bw", "pipedream"):
             yield from check_refused(box, f"{run} --schedule {schedule}",
                                      ["go on", "--schedule 1f1b"], 2)
@@ -290,6 +310,8 @@ def tests(box):
         yield f"losses/{name}", check_places(box, places, GPIPE)
     for name, places in of_rows(ZERO_BUBBLE.items(), 3) if has_ranks() else ():
         yield f"losses/{name}", check_places(box, places, ZB_H1)
+    for name, what in of_rows(INTERLEAVED.items(), 2) if has_ranks() else ():
+        yield f"losses/interleaved, {name}", check_stretches(box, *what)
 
 
 def main():

@@ -53,7 +53,8 @@ def write_models(box):
     llama = json.loads((FIXTURES / "llama-small/config.json").read_text())
     for name, config in (("gpt2", gpt2), ("odd", gpt2 | {"vocab_size": 259, "n_embd": 48,
                                                        "n_head": 6}),
-                         ("llama", llama | {"num_key_value_heads": 4})):
+                         ("llama", llama | {"num_key_value_heads": 4}),
+                         ("deep", llama | {"num_hidden_layers": 4})):
         box.write(f"{name}.json", json.dumps(config))
 
 

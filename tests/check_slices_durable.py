@@ -27,6 +27,7 @@ DRIVES = "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --co
 # Per case: the model, data-parallel ranks, slices, stages, and what else is asked.
 CASES = {
     "stages": ("llama", 1, 1, 2, DRIVES),
+    "interleaved": ("deep", 1, 1, 2, f"{DRIVES} --schedule interleaved --virtual-stages 2"),
     "saved together": ("llama", 2, 2, 2, "-s ddp --save-every 2"),
     "tied, in tiles": ("gpt2", 2, 2, 2, "-s zero1 --tiles 2 --save-every 2"),
     "delayed update": ("llama", 2, 2, 1, "-s zero-offload --dpu-start 2 --save-every 2"),

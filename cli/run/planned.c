@@ -140,19 +140,35 @@ narrow_timeline(struct mw_answer *answer, uint32_t program)
     timeline->row_count = kept;
 }
 
+/* Of several stretches of layers the executor keeps all activations, or recomputes each layer
+ * (exec/trainer/passes.c). */
+static bool
+can_run_stretches(const struct mw_answer *answer)
+{
+    const struct mw_step_shape *shape = &answer->plan->shape;
+    bool several = false;
+
+    for (size_t s = 0; s < answer->result->stage_count; s++)
+        several |= answer->result->stages[s].stretches > 1;
+    return !several ||
+           (shape->checkpoint_interval <= 1 && !shape->kept_layers && !shape->kept_encodings &&
+            !shape->whole_checkpoints && mw_layer_set_is_empty(&shape->recomputed));
+}
+
 /* Whether the plan's stages can be run: with only activations and gradients between them. */
 static bool
 can_run_programs(const struct cli_training *run, GError **error)
 {
     const struct mw_step_shape *shape = &run->answer->plan->shape;
 
-    for (size_t s = 0; s < run->answer->result->stage_count; s++)
-        if (run->answer->result->stages[s].stretches > 1)
-            return mw_refuse(error, "pipeline: run gives a stage one stretch of layers; give "
-                                    "{schedule=1f1b}, gpipe or zb-h1");
     if (!run->answer->plan->barriered)
         return mw_refuse(error, "pipeline: run ends each step before it begins the next one, and "
-                                "stages of this plan go on; give {schedule=1f1b}, gpipe or zb-h1");
+                                "stages of this plan go on; give {schedule=1f1b}, gpipe, "
+                                "interleaved or zb-h1");
+    if (!can_run_stretches(run->answer))
+        return mw_refuse(error, "{schedule=interleaved}: run keeps all activations of its stages "
+                                "as they are, or recomputes each layer alone; give "
+                                "{activation-checkpoint-interval=0} or 1, without {kept-bits}");
     if (mw_optimizer_has_vectors(shape->optimizer) && (run->options.save || run->options.from))
         return mw_refuse(error,
                          "{optimizer=%s}: checkpoints have its sums over rows and columns of a "

@@ -9,13 +9,6 @@
 #include "exec/data/weights.h"
 #include "exec/trainer/internal.h"
 
-/* Streams of collectives in plans: 0 for data-parallel ones, 2 for those of a delayed update. */
-#define SLICING_STREAM 1
-/* Where data-parallel ranks meet that are not all ranks, for streams 0 and 2. */
-#define DATA_STREAM 10
-/* Where the first and the last stage meet. */
-#define COPIES_STREAM 12
-
 static struct mw_ranks_part
 whole_part(const struct mw_tensor *tensor, uint32_t tile)
 {
@@ -234,7 +227,7 @@ sum_copies(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     for (; copies.first < all; copies.first += most) {
         copies.elements = MIN(most, all - copies.first);
         move_copies(&copies, false);
-        if (!mw_ranks_all_reduce(trainer->options.ranks, COPIES_STREAM, block,
+        if (!mw_ranks_all_reduce(trainer->options.ranks, MW_TRAINER_COPIES_STREAM, block,
                                  (enum mw_dtype)tensor->gradient_dtype, copies.elements, 1, error))
             return false;
         move_copies(&copies, true);
@@ -342,9 +335,10 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
             continue; /* refused for that (trainer.c) */
         if (!hops && lane->index >= MW_COLLECTIVE_STREAMS_MAX)
             return refuse(error, "more lanes of collectives than three");
-        if (!hops && mw_trainer_is_sum(&plan->works[op->work]) && lane->index != SLICING_STREAM)
+        if (!hops && mw_trainer_is_sum(&plan->works[op->work]) &&
+            lane->index != MW_TRAINER_SLICING_STREAM)
             return refuse(error, "sums of tensor slices in a lane of other collectives");
-        if (!hops && lane->index == SLICING_STREAM &&
+        if (!hops && lane->index == MW_TRAINER_SLICING_STREAM &&
             (!mw_decoder_is_slice(&plan->shape.decoder) ||
              !mw_trainer_is_sum(&plan->works[op->work])))
             return refuse(error, "tensor slices that share more than sums; {tp=1} runs");
@@ -423,21 +417,23 @@ group_ranks(struct mw_trainer *trainer)
     struct mw_ranks *ranks = trainer->options.ranks;
 
     if (slices > 1)
-        mw_ranks_group(ranks, SLICING_STREAM, world_rank - world_rank % slices, 1, slices);
-    for (int i = 0; i < MW_TRAINER_TURN_STREAMS; i++)
+        mw_ranks_group(ranks, MW_TRAINER_SLICING_STREAM, world_rank - world_rank % slices, 1,
+                       slices);
+    for (int i = 0; i < MW_TRAINER_FORWARD_STREAM - MW_TRAINER_TURN_STREAM; i++)
         mw_ranks_group(ranks, MW_TRAINER_TURN_STREAM + i, first, slices, count);
     for (int i = 0; i < 2; i++)
-        mw_ranks_group(ranks, DATA_STREAM + i, first, slices, count);
+        mw_ranks_group(ranks, MW_TRAINER_DATA_STREAM + i, first, slices, count);
     int of_stage = slices * count, stages = (int)trainer->world_ranks / of_stage;
     int stage = world_rank / of_stage;
     if (stages > 1 && (stage == 0 || stage == stages - 1))
-        mw_ranks_group(ranks, COPIES_STREAM, world_rank % of_stage, (stages - 1) * of_stage, 2);
+        mw_ranks_group(ranks, MW_TRAINER_COPIES_STREAM, world_rank % of_stage,
+                       (stages - 1) * of_stage, 2);
 }
 
 int
 mw_trainer_data_stream(const struct mw_trainer *trainer, int stream)
 {
-    return trainer->ranks < trainer->world_ranks ? DATA_STREAM + stream / 2 : stream;
+    return trainer->ranks < trainer->world_ranks ? MW_TRAINER_DATA_STREAM + stream / 2 : stream;
 }
 
 bool

@@ -39,7 +39,7 @@ held_at(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 static struct mw_layer_activations *
 layer_activations(const struct mw_trainer *trainer, const struct mw_op *op, int32_t layer)
 {
-    int64_t set = trainer->variant->operands_of ? op->micro_batch : op->micro_batch % trainer->sets;
+    int64_t set = trainer->variant->operands_of ? op->micro_batch : mw_trainer_set(trainer, op);
 
     if (trainer->plan->shape.whole_checkpoints) /* the next layer's input is made beside this one */
         return &trainer->variant->layers[layer % trainer->layers_held];
@@ -74,8 +74,8 @@ output_of(const struct mw_trainer *trainer, const struct mw_op *op)
     int32_t next = computed_from(trainer, op->layer + 1);
     bool ends_group = op->phase == MW_PHASE_RECOMPUTE && next >= behind_group(trainer, op->layer);
 
-    if (next == trainer->plan->shape.decoder.layers || ends_group)
-        return trainer->variant->shared[op->micro_batch % trainer->sets].hidden;
+    if (next >= mw_trainer_stretch_end(trainer, op->layer) || ends_group)
+        return trainer->variant->shared[mw_trainer_set(trainer, op)].hidden;
     return layer_activations(trainer, op, next)->x;
 }
 
@@ -163,7 +163,7 @@ static bool
 code_kept(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_storage *storage = &trainer->storage;
-    int64_t set = op->micro_batch % trainer->sets, n = trainer->coded_elements;
+    int64_t set = mw_trainer_set(trainer, op), n = trainer->coded_elements;
     bool backward = op->phase == MW_PHASE_BACKWARD;
 
     if (!is_coded(trainer, op->layer) ||
@@ -211,7 +211,7 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
         .sequences = trainer->plan->shape.sequences,
         .seq = trainer->plan->shape.seq,
         .loss = trainer->loss,
-        .shared = &trainer->variant->shared[op->micro_batch % trainer->sets],
+        .shared = &trainer->variant->shared[mw_trainer_set(trainer, op)],
         .input = layer_activations(trainer, op, computed_from(trainer, 0))->x,
         .logits = logits == MW_NONE ? NULL : mw_storage_address(&trainer->storage, logits, 0),
     };

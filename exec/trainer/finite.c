@@ -276,7 +276,7 @@ static void
 wait_for_all(const struct mw_trainer *trainer)
 {
     if (trainer->world_ranks > 1)
-        (void)mw_ranks_barrier(trainer->options.ranks, MW_TRAINER_COLLECTIVE_LANES - 1, NULL);
+        (void)mw_ranks_barrier(trainer->options.ranks, MW_TRAINER_END_STREAM, NULL);
 }
 
 static bool

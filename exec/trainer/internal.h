@@ -86,7 +86,8 @@ struct mw_trainer_variant {
     struct mw_trainer_operands {
         uint32_t inputs, results;
     } * operands_of;
-    void **coded; /* [sets][layers_held] where its activations are stored meanwhile, or NULL */
+    uint32_t *set_of; /* [passes] set of activations; NULL: the micro-batch's number modulo sets */
+    void **coded;     /* [sets][layers_held] where its activations are stored meanwhile, or NULL */
     struct mw_shared_activations *shared; /* [sets]: one per micro-batch that is kept */
     bool *queued;                         /* [op_count]: ops that the device orders */
     struct mw_trainer_ticket *tickets;    /* [2][ops of the unfolded plan]: for even and odd
@@ -114,6 +115,8 @@ struct mw_trainer {
 
     int64_t layers_coded, coded_elements; /* of those held; elements of one of them */
     struct mw_recomputed recomputed;      /* of the rank's layers */
+    int64_t stretch_layers, stretch_step; /* of them that follow each other; and from the first of
+                                           * these to the first of the next such stretch */
     int64_t *kept_turn; /* [layers] which one it is of those that keep their activations, or -1 */
     int64_t tokens, micro_batches, logits_chunks;
     int64_t layers_held, layers_rooms; /* the latter of layers that are recomputed, or decoded */
@@ -276,6 +279,19 @@ enum mw_exec_outcome mw_trainer_queue(struct mw_trainer *trainer, struct mw_lane
                                       uint32_t op, uint32_t step, mw_trainer_perform perform,
                                       GError **error);
 
+/* --- exec/trainer/passes.c: stretches of layers, and passes of micro-batches through them --- */
+/* After the rank's layers are known.  Returns false with *error if it cannot run them. */
+bool mw_trainer_find_stretches(struct mw_trainer *trainer, GError **error);
+/* Whether there are several. */
+bool mw_trainer_has_stretches(const struct mw_trainer *trainer);
+bool mw_trainer_is_own(const struct mw_trainer *trainer, int64_t layer);
+/* The layer behind the stretch that has the layer. */
+int64_t mw_trainer_stretch_end(const struct mw_trainer *trainer, int64_t layer);
+/* Gives each pass a set of the variant's activations. */
+bool mw_trainer_place_passes(struct mw_trainer *trainer, GError **error);
+/* The set that a compute op works on. */
+int64_t mw_trainer_set(const struct mw_trainer *trainer, const struct mw_op *op);
+
 /* --- exec/trainer/collect.c: collectives --- */
 /* Sets the rank.  Returns false with *error if the plan is for other ranks, or cannot run with
  * several. */
@@ -285,9 +301,6 @@ bool mw_trainer_join(struct mw_trainer *trainer, GError **error);
 uint32_t mw_trainer_streams(const struct mw_trainer *trainer);
 /* Opens what collectives of device memory need.  Call it once the device is open. */
 bool mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error);
-/* Streams of owners' turns, after those of plans. */
-#define MW_TRAINER_TURN_STREAM 3
-#define MW_TRAINER_TURN_STREAMS 3
 /* Where ranks meet that have the same slice of the same stage and train on other sequences. */
 int mw_trainer_data_stream(const struct mw_trainer *trainer, int stream);
 /* Sums up what the slices of an operator have made, on all of them. */

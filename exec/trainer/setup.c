@@ -120,7 +120,7 @@ recomputed_of(const struct mw_plan *plan)
     return it;
 }
 
-/* Gives each layer that keeps its activations a place. */
+/* Gives each layer that keeps its activations a place among those of its stretch. */
 static void
 place_kept(struct mw_trainer *trainer)
 {
@@ -129,8 +129,11 @@ place_kept(struct mw_trainer *trainer)
     g_free(trainer->kept_turn);
     trainer->kept_turn = g_new(int64_t, layers);
     for (int64_t l = 0; l < layers; l++) {
-        bool own = l >= trainer->recomputed.begin && l < trainer->recomputed.end;
-        trainer->kept_turn[l] = own && !mw_recomputed_has(&trainer->recomputed, l) ? turn++ : -1;
+        bool keeps = mw_trainer_is_own(trainer, l) && !mw_recomputed_has(&trainer->recomputed, l);
+        bool begins = l == trainer->recomputed.begin ||
+                      (keeps && l == mw_trainer_stretch_end(trainer, l) - trainer->stretch_layers);
+        turn = begins ? 0 : turn;
+        trainer->kept_turn[l] = keeps ? turn++ : -1;
     }
 }
 
@@ -148,17 +151,18 @@ frozen_operators(const struct mw_plan *plan)
     return all & ~trained;
 }
 
+/* Its layers are those of the block from `first` on. */
 static void
 lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_activation_layout *layout,
-            char *base)
+            char *base, int64_t first)
 {
     const struct mw_step_shape *shape = &trainer->plan->shape;
 
     for (int64_t l = 0; l < trainer->layers_held; l++) {
-        trainer->variant->layers[set * trainer->layers_held + l] =
-            mw_activations_of_layer(&shape->decoder, shape->sequences, shape->seq, layout, base, l);
-        trainer->variant->coded[set * trainer->layers_held + l] =
-            mw_activations_coded(&shape->decoder, shape->sequences, shape->seq, layout, base, l);
+        trainer->variant->layers[set * trainer->layers_held + l] = mw_activations_of_layer(
+            &shape->decoder, shape->sequences, shape->seq, layout, base, first + l);
+        trainer->variant->coded[set * trainer->layers_held + l] = mw_activations_coded(
+            &shape->decoder, shape->sequences, shape->seq, layout, base, first + l);
     }
     trainer->variant->shared[set] =
         mw_activations_shared(&shape->decoder, shape->sequences, shape->seq, layout, base);
@@ -232,22 +236,18 @@ mw_trainer_layer_bytes(const struct mw_trainer *trainer)
     return layout_of(trainer, 1).layer_bytes;
 }
 
-static bool
-lay_out_activations(struct mw_trainer *trainer, GError **error)
+/* Counts the layers that a set of activations has, and the sets.  Returns how many of these layers
+ * keep theirs. */
+static int64_t
+count_layers(struct mw_trainer *trainer)
 {
     const struct mw_plan *plan = trainer->plan;
-    trainer->recomputed = recomputed_of(plan);
     int64_t layers = trainer->recomputed.end - trainer->recomputed.begin;
-    char *base = NULL;
-    int64_t bytes = activation_bytes(trainer, &base);
-
-    if (layers <= 0) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the plan has no layer of its model");
-        return false;
-    }
-    place_kept(trainer);
-    int64_t kept = mw_recomputed_kept(&trainer->recomputed);
+    int64_t kept = !mw_trainer_has_stretches(trainer) ? mw_recomputed_kept(&trainer->recomputed)
+                   : plan->shape.checkpoint_interval  ? 0
+                                                      : trainer->stretch_layers;
     int64_t rooms = mw_recomputed_largest(&trainer->recomputed);
+
     trainer->layers_coded = plan->shape.kept_encodings ? kept : 0;
     trainer->layers_rooms = trainer->layers_coded ? MAX(1, rooms) : rooms;
     rooms = trainer->layers_rooms + (trainer->layers_coded ? 0 : kept);
@@ -255,42 +255,96 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
         rooms = MIN(2, layers);
     trainer->layers_held = rooms + trainer->layers_coded;
     trainer->sets = kept ? plan->programs[0].in_flight : 1;
-    bytes /= trainer->sets;
-    struct mw_activation_layout layout = layout_of(trainer, rooms);
-    mw_activation_layout_add_coded(&layout, &plan->shape.decoder, plan->shape.sequences,
-                                   plan->shape.seq, trainer->layers_coded);
-    if (plan->shape.weights_later)
-        mw_activation_layout_part_operands(&layout, &plan->shape.decoder, plan->shape.sequences,
-                                           plan->shape.seq);
+    return kept;
+}
+
+/* Of a block: a set, or all sets where a rank has several stretches, of which it computes one at a
+ * time: what passes between operators is theirs together then. */
+static struct mw_activation_layout
+lay_out_block(struct mw_trainer *trainer)
+{
+    const struct mw_step_shape *shape = &trainer->plan->shape;
+    int64_t sets = mw_trainer_has_stretches(trainer) ? trainer->sets : 1;
+    int64_t rooms = trainer->layers_held - trainer->layers_coded;
+    struct mw_activation_layout layout = layout_of(trainer, sets * rooms);
+
+    mw_activation_layout_add_coded(&layout, &shape->decoder, shape->sequences, shape->seq,
+                                   sets * trainer->layers_coded);
+    if (shape->weights_later)
+        mw_activation_layout_part_operands(&layout, &shape->decoder, shape->sequences, shape->seq);
     trainer->coded_elements = layout.layer_elements;
     trainer->layer_bytes = layout.layer_bytes;
-    if (layout.bytes > bytes) {
+    return layout;
+}
+
+static bool
+check_block(const struct mw_trainer *trainer, const struct mw_activation_layout *layout,
+            int64_t kept, const char *base, int64_t bytes, GError **error)
+{
+    const struct mw_step_shape *shape = &trainer->plan->shape;
+    int64_t own = own_bytes(trainer, base, bytes);
+    int64_t lasting = mw_activations_lasting(&shape->decoder, shape->sequences, shape->seq, layout,
+                                             shape->whole_checkpoints ? 0 : kept);
+
+    if (layout->bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT
                     " bytes in one piece for activations, the operators need "
                     "%" G_GINT64_FORMAT,
-                    bytes, layout.bytes);
+                    bytes, layout->bytes);
         return false;
     }
-    int64_t lasting =
-        mw_activations_lasting(&plan->shape.decoder, plan->shape.sequences, plan->shape.seq,
-                               &layout, plan->shape.whole_checkpoints ? 0 : kept);
-    if (lasting > own_bytes(trainer, base, bytes)) {
+    if (lasting > own) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT
                     " bytes for activations that no other slot lies over, the operators need "
                     "%" G_GINT64_FORMAT,
-                    own_bytes(trainer, base, bytes), lasting);
+                    own, lasting);
         return false;
     }
-    int64_t places = plan->shape.weights_later ? plan->shape.micro_batches : trainer->sets;
-    trainer->variant->layers = g_new(struct mw_layer_activations, places * trainer->layers_held);
-    trainer->variant->coded = g_new(void *, places * trainer->layers_held);
-    trainer->variant->shared = g_new(struct mw_shared_activations, places);
+    return true;
+}
+
+static void
+lay_out_sets(struct mw_trainer *trainer, const struct mw_activation_layout *layout, char *base,
+             int64_t bytes)
+{
+    struct mw_trainer_variant *variant = trainer->variant;
+    const struct mw_step_shape *shape = &trainer->plan->shape;
+    int64_t places = shape->weights_later ? shape->micro_batches : trainer->sets;
+    bool together = mw_trainer_has_stretches(trainer);
+
+    variant->layers = g_new(struct mw_layer_activations, places * trainer->layers_held);
+    variant->coded = g_new(void *, places * trainer->layers_held);
+    variant->shared = g_new(struct mw_shared_activations, places);
     for (int64_t place = 0; place < places; place++)
-        lay_out_set(trainer, place, &layout, base + place % trainer->sets * bytes);
+        lay_out_set(trainer, place, layout, base + (together ? 0 : place % trainer->sets * bytes),
+                    together ? place * trainer->layers_held : 0);
+}
+
+static bool
+lay_out_activations(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    char *base = NULL;
+    int64_t bytes = activation_bytes(trainer, &base);
+
+    trainer->recomputed = recomputed_of(plan);
+    if (trainer->recomputed.end <= trainer->recomputed.begin) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the plan has no layer of its model");
+        return false;
+    }
+    if (!mw_trainer_find_stretches(trainer, error))
+        return false;
+    place_kept(trainer);
+    int64_t kept = count_layers(trainer);
+    bytes /= mw_trainer_has_stretches(trainer) ? 1 : trainer->sets;
+    struct mw_activation_layout layout = lay_out_block(trainer);
+    if (!check_block(trainer, &layout, kept, base, bytes, error))
+        return false;
+    lay_out_sets(trainer, &layout, base, bytes);
     if (!plan->shape.weights_later)
-        return true;
+        return mw_trainer_place_passes(trainer, error);
     if (plan->section_count) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has sections, and gradients of weights that come later");
@@ -531,6 +585,7 @@ take_down_variant(struct mw_trainer_variant *it)
     g_free(it->computes);
     g_free(it->layers);
     g_free(it->coded);
+    g_free(it->set_of);
     g_free(it->operands_of);
     g_free(it->shared);
     g_free(it->queued);

@@ -1,11 +1,6 @@
 /* Pipeline stages: activations go to the next stage, their gradients to the previous one. */
 #include "exec/trainer/internal.h"
 
-/* Streams of messages after those of plans and of owners' turns.  A middle stage sends and receives
- * at the same time, over boundaries whose numbers differ by one. */
-#define FORWARD_STREAM 6
-#define BACKWARD_STREAM 8
-
 static const struct mw_work *
 work_of(const struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -44,8 +39,11 @@ mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op)
         return of_all ? stream : mw_trainer_data_stream(trainer, stream);
     }
     uint32_t peer = peer_of(trainer, work), before = MIN(trainer->world_rank, peer);
+    bool goes_up = (work->kind == MW_OP_SEND) == (before == trainer->world_rank);
+    if (goes_up != (work->hop > 0))
+        return work->hop > 0 ? MW_TRAINER_FORWARD_AROUND_STREAM : MW_TRAINER_BACKWARD_AROUND_STREAM;
     uint32_t boundary = before / (MAX(trainer->world_rank, peer) - before);
-    return (work->hop > 0 ? FORWARD_STREAM : BACKWARD_STREAM) + boundary % 2;
+    return (work->hop > 0 ? MW_TRAINER_FORWARD_STREAM : MW_TRAINER_BACKWARD_STREAM) + boundary % 2;
 }
 
 bool

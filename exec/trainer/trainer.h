@@ -62,10 +62,26 @@ struct mw_trainer_commit {
     int (*fields)(void *data, struct mw_commit_field *fields);
 };
 
-/* Lanes of collectives that ranks must have: those of plans, three for turns, four between stages,
- * two for data-parallel ranks that are not all, one for the ends of a pipeline, and one to end a
- * run together. */
-#define MW_TRAINER_COLLECTIVE_LANES 14
+/* Streams of collectives, each with a thread and messages of its own; the first three are those of
+ * plans.  A middle stage of a pipeline sends and receives at the same time, over boundaries whose
+ * numbers differ by one. */
+enum mw_trainer_stream {
+    MW_TRAINER_STATE_STREAM,
+    MW_TRAINER_SLICING_STREAM,
+    MW_TRAINER_DELAYED_STREAM, /* of a delayed update */
+    MW_TRAINER_TURN_STREAM,    /* three, of owners' turns */
+    MW_TRAINER_FORWARD_STREAM =
+        MW_TRAINER_TURN_STREAM + 3, /* two, of activations to the next stage */
+    MW_TRAINER_BACKWARD_STREAM = MW_TRAINER_FORWARD_STREAM + 2,        /* two, of gradients back */
+    MW_TRAINER_FORWARD_AROUND_STREAM = MW_TRAINER_BACKWARD_STREAM + 2, /* from the last stage to
+                                        * the first, which has layers behind the last's */
+    MW_TRAINER_BACKWARD_AROUND_STREAM,                                 /* and back */
+    MW_TRAINER_DATA_STREAM, /* two, of data-parallel ranks that are not all ranks: for the
+                                        * streams of state and of a delayed update */
+    MW_TRAINER_COPIES_STREAM = MW_TRAINER_DATA_STREAM + 2, /* of the first and the last stage */
+    MW_TRAINER_END_STREAM,                                 /* to end a run together */
+    MW_TRAINER_COLLECTIVE_LANES
+};
 
 #define MW_TRAINER_WISHES 7
 

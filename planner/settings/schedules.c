@@ -17,6 +17,7 @@ static const struct mw_schedule_row rows[MW_SCHEDULE_COUNT] = {
                            .way = "all micro-batches forward before any goes back",
                            .all_forward = true},
     [MW_SCHEDULE_INTERLEAVED] = {.name = "interleaved",
+                                 .runs = true,
                                  .order = "1f1b over v stretches of layers in each stage",
                                  .bubble = "(p - 1)/(v m)",
                                  .source = "arXiv 2104.04473, Sec. 2.2.2",

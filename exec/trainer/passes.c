@@ -1,0 +1,156 @@
+/*
+ * Stretches of layers that a rank has, and passes: a micro-batch's way forward through one of them
+ * and back.  A pass has one of the sets of activations until it has come back.
+ *
+ * In an interleaved pipeline a rank has several stretches, equal ones at equal distances
+ * (Narayanan et al., arXiv 2104.04473, Sec. 2.2.2).
+ */
+#include "base/error.h"
+#include "exec/trainer/internal.h"
+
+/* --- stretches ------------------------------------------------------------------------------- */
+
+static bool
+has_layer(const struct mw_plan *plan, int64_t layer)
+{
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (plan->tensors[t].layer == layer && plan->tensors[t].operators >> MW_OPERATOR_QKV & 1)
+            return true;
+    return false;
+}
+
+bool
+mw_trainer_find_stretches(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_step_shape *shape = &trainer->plan->shape;
+    int64_t begin = trainer->recomputed.begin, end = trainer->recomputed.end, layer = begin;
+
+    while (layer < end && has_layer(trainer->plan, layer))
+        layer++;
+    trainer->stretch_layers = layer - begin;
+    while (layer < end && !has_layer(trainer->plan, layer))
+        layer++;
+    trainer->stretch_step = layer - begin;
+    if (!mw_trainer_has_stretches(trainer))
+        return true;
+    bool as_one = shape->checkpoint_interval == 0 ||
+                  (shape->checkpoint_interval == 1 && !mw_recomputed_kept(&trainer->recomputed));
+    if (as_one && !shape->kept_encodings && !shape->whole_checkpoints && !shape->weights_later &&
+        !trainer->plan->section_count)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                "the plan has several stretches of layers in a stage, of which the executor keeps "
+                "all activations as they are, or recomputes each layer alone");
+    return false;
+}
+
+bool
+mw_trainer_has_stretches(const struct mw_trainer *trainer)
+{
+    return trainer->stretch_layers < trainer->recomputed.end - trainer->recomputed.begin;
+}
+
+static int64_t
+stretch_of(const struct mw_trainer *trainer, int64_t layer)
+{
+    return (layer - trainer->recomputed.begin) / trainer->stretch_step;
+}
+
+static int64_t
+count_stretches(const struct mw_trainer *trainer)
+{
+    return 1 + stretch_of(trainer, trainer->recomputed.end - 1);
+}
+
+bool
+mw_trainer_is_own(const struct mw_trainer *trainer, int64_t layer)
+{
+    int64_t begin = trainer->recomputed.begin;
+
+    return layer >= begin && layer < trainer->recomputed.end &&
+           (layer - begin) % trainer->stretch_step < trainer->stretch_layers;
+}
+
+int64_t
+mw_trainer_stretch_end(const struct mw_trainer *trainer, int64_t layer)
+{
+    return trainer->recomputed.begin + stretch_of(trainer, layer) * trainer->stretch_step +
+           trainer->stretch_layers;
+}
+
+/* --- passes ---------------------------------------------------------------------------------- */
+
+/* The embedding is computed in passes through the first stretch; logits and loss in those through
+ * the last. */
+static int64_t
+pass_of(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    bool begins = trainer->plan->works[op->work].operator_ == MW_OPERATOR_EMBEDDING;
+    int64_t stretch = op->layer >= 0 ? stretch_of(trainer, op->layer)
+                      : begins       ? 0
+                                     : count_stretches(trainer) - 1;
+
+    return stretch * trainer->plan->shape.micro_batches + op->micro_batch;
+}
+
+int64_t
+mw_trainer_set(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    const uint32_t *set_of = trainer->variant->set_of;
+
+    return set_of ? set_of[pass_of(trainer, op)] : op->micro_batch % trainer->sets;
+}
+
+static bool
+computes(const struct mw_plan *plan, const struct mw_op *op)
+{
+    return plan->works[op->work].kind == MW_OP_COMPUTE;
+}
+
+/* The last op of each pass. */
+static uint32_t *
+last_ops(const struct mw_trainer *trainer, int64_t passes)
+{
+    const struct mw_plan *plan = trainer->variant->plan;
+    uint32_t *last = g_new0(uint32_t, passes);
+
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        if (computes(plan, &plan->ops[i]))
+            last[pass_of(trainer, &plan->ops[i])] = i;
+    return last;
+}
+
+/* Ops of the compute lane follow each other, so that a set is free when a pass's last op has
+ * ended. */
+bool
+mw_trainer_place_passes(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_plan *plan = trainer->variant->plan;
+    int64_t passes = count_stretches(trainer) * plan->shape.micro_batches;
+
+    if (count_stretches(trainer) == 1)
+        return true;
+    g_autofree uint32_t *last = last_ops(trainer, passes);
+    g_autofree bool *taken = g_new0(bool, trainer->sets);
+    uint32_t *set_of = trainer->variant->set_of = g_new(uint32_t, passes);
+
+    memset(set_of, 0xff, sizeof *set_of * passes); /* all MW_NONE */
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        if (!computes(plan, &plan->ops[i]))
+            continue;
+        int64_t pass = pass_of(trainer, &plan->ops[i]), set = 0;
+        while (set_of[pass] == MW_NONE && set < trainer->sets && taken[set])
+            set++;
+        if (set == trainer->sets && trainer->sets > 1) {
+            g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                        "the plan has more passes under way at once than the %" G_GINT64_FORMAT
+                        " whose activations it holds",
+                        trainer->sets);
+            return false;
+        }
+        if (set_of[pass] == MW_NONE)
+            set_of[pass] = trainer->sets > 1 ? (uint32_t)set : 0;
+        taken[set_of[pass]] = i < last[pass];
+    }
+    return true;
+}
