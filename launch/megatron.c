@@ -126,6 +126,7 @@ static const struct mw_launch_rule rules[] = {
     {"schedule", MW_LAUNCH_REFUSED, mw_launch_overlaps_steps, "it ends each step with a flush"},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
     {"virtual-stages", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"stage-split", MW_LAUNCH_CARRIED, NULL, NULL},
     {"overlap", MW_LAUNCH_CARRIED, NULL, NULL},
     {"state-layout", MW_LAUNCH_CARRIED, NULL, NULL},
     {"activation-checkpoint-interval", MW_LAUNCH_CARRIED, NULL, NULL},
@@ -253,6 +254,22 @@ ask(GString *shell, const struct mw_launch_plan *plan, struct mw_launch *out)
                    plan->sizing->model->vocab);
 }
 
+/* "Et*8|t*9|t*6,L": embedding, layers of each stage, loss. */
+static void
+add_layout(GString *shell, const struct mw_launch_plan *plan)
+{
+    const struct mw_settings *s = &plan->sizing->settings;
+    int64_t layers = plan->sizing->model->layers;
+    g_autoptr(GString) layout = g_string_new("E");
+
+    for (int64_t stage = 0; stage < s->pp; stage++)
+        g_string_append_printf(layout, "%st*%" G_GINT64_FORMAT, stage ? "|" : "",
+                               mw_settings_stage_begin(s, layers, stage + 1) -
+                                   mw_settings_stage_begin(s, layers, stage));
+    g_string_append(layout, ",L");
+    mw_launch_option(shell, "--pipeline-model-parallel-layout", layout->str);
+}
+
 static bool
 write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **error)
 {
@@ -270,6 +287,8 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
     if (plan->sizing->stretches > 1)
         mw_launch_option_number(shell, "--num-layers-per-virtual-pipeline-stage",
                                 plan->sizing->layers / plan->sizing->stretches);
+    if (!mw_layer_set_is_empty(&s->stage_begins))
+        add_layout(shell, plan);
     add_sharding(shell, plan);
     add_recompute(shell, plan);
     add_batch(shell, plan);

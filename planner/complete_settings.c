@@ -11,6 +11,7 @@
 #include "planner/planner.h"
 #include "planner/settings/table.h"
 #include "planner/sizing/internal.h"
+#include "planner/stage_split.h"
 
 #define DEFAULT_SEQ 4096
 #define PAPER_SEQ 1024
@@ -587,6 +588,17 @@ check_schedule(const struct mw_model *model, const struct mw_settings *s, GError
                          "{schedule=%s}: is of a pipeline's stages; give {pp} of 2 or more, or "
                          "leave it out",
                          mw_schedule_row(s->schedule)->name);
+    if (!mw_layer_set_is_empty(&s->stage_begins) && s->pp == 1) {
+        g_autofree char *text = mw_setting_text(mw_setting_find("stage-split"), s);
+        return mw_refuse(error,
+                         "{stage-split=%s}: is of a pipeline's stages; give {pp} of 2 or more, or "
+                         "leave it out",
+                         text);
+    }
+    if (mw_settings_balances_stages(s) && interleaved)
+        return mw_refuse(error,
+                         "{stage-split=balanced}: stages of {schedule=interleaved} have stretches "
+                         "of as many layers each; leave it out, or give {schedule=1f1b}");
     if (s->virtual_stages != MW_AUTO && !interleaved)
         return mw_refuse(error,
                          "{virtual-stages=%" G_GINT64_FORMAT "}: is of {schedule=interleaved}; "
@@ -683,7 +695,10 @@ mw_settings_complete(const struct mw_request *request, const struct mw_settings 
 {
     *resolved = *asked;
     complete_shape(request, resolved);
-    return complete_batch(resolved, error) && check_combination(request, resolved, error);
+    if (!complete_batch(resolved, error) || !check_combination(request, resolved, error))
+        return false;
+    mw_stage_split_choose(request->model, request->hardware, resolved);
+    return true;
 }
 
 /* If the strategy is open, one that accepts the devices is enough; if none does, the message is

@@ -226,6 +226,8 @@ print_ways(FILE *out, const struct mw_result *r)
                                               r->virtual_stages));
     else if (r->schedule_way)
         g_ptr_array_add(ways, g_strdup(r->schedule_way));
+    if (r->stage_split)
+        g_ptr_array_add(ways, g_strdup_printf("stages from layers %s on", r->stage_split));
     if (r->layer_order)
         g_ptr_array_add(ways, g_strdup("all micro-batches pass a layer before the next"));
     if (r->update_on_gpu)

@@ -389,6 +389,12 @@ add_schedule(struct list *list)
                     mw_spelled_printf("{dpu-start=%d}", DELAY_STEPS), 0);
         s = list->question->settings;
     }
+    if (s.pp > 1 && mw_layer_set_is_empty(&s.stage_begins) && mw_settings_stretches(&s) == 1) {
+        mw_layer_set_add(&s.stage_begins, 0);
+        add_setting(list, s, g_strdup("stages of unlike numbers of layers"),
+                    mw_spelled("{stage-split=balanced}"), 0);
+        s = list->question->settings;
+    }
     if (!s.overlap) {
         s.overlap = true;
         add_setting(list, s, g_strdup("transfers beside compute"), mw_spelled("{overlap=on}"), 0);

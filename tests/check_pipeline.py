@@ -78,13 +78,17 @@ def check_places(box, places, schedule=""):
             yield f"{what}: {losses(two)}, alone {losses(alone)}: {two.err[-300:]}"
 
 
-def check_stretches(box, count, stages, stretches, places):
-    """Of several stretches of layers in each stage; a micro-batch goes around them all."""
-    alone = box.run(f"run {EIGHT_LAYERS} {places} {BATCH} {MACHINE} {TRAINING}")
-    many = ranks(box, count, f"run {EIGHT_LAYERS} {places} {BATCH} {MACHINE} {TRAINING} --pp "
-                             f"{stages} --schedule interleaved --virtual-stages {stretches}")
+def check_same_losses(box, count, places, stages):
+    run = f"run {EIGHT_LAYERS} {places} {BATCH} {MACHINE} {TRAINING}"
+    alone, many = box.run(run), ranks(box, count, f"{run} {stages}")
     if len(losses(alone)) != 4 or losses(many) != losses(alone):
         yield f"{losses(many)}, alone {losses(alone)}: {many.err[-300:]} {alone.err[-300:]}"
+
+
+def check_stretches(box, count, stages, stretches, places):
+    """Of several stretches of layers in each stage; a micro-batch goes around them all."""
+    yield from check_same_losses(box, count, places, f"--pp {stages} --schedule interleaved "
+                                 f"--virtual-stages {stretches}")
 
 
 def check_simulated(box):
@@ -184,6 +188,44 @@ def check_no_flush(box):
                                    "--deepspeed stages.json").out)["answers"][0]
         if again["settings"].get("schedule") != schedule:
             yield f"{schedule}: of DeepSpeed's file {again['settings'].get('schedule')}"
+
+
+def check_split(box):
+    """The last stage has the logits, so fewer layers balance it; the same of a plan file, and of
+    the layers that the choice named."""
+    asked = f"-m llama-3.1-8b -s zero1 --batch 1 --grad-accum 16 {MACHINE} --gpus 4 --pp 4"
+    even, planned = (json.loads(box.run(f"simulate {asked} --stage-split {split} --json").out)
+                     ["answers"][0] for split in ("even", "balanced"))
+    layers = [stage["layers"] for stage in planned["stages"]]
+    if not (layers[0] >= 8 > layers[3] and sum(layers) == 32):
+        yield f"stages: {layers}"
+    if not planned["step_time_s"] < 0.95 * even["step_time_s"]:
+        yield f"steps: {planned['step_time_s']}, even {even['step_time_s']}"
+    split = planned["settings"].get("stage_split")
+    box.run(f"plan {asked} --stage-split {split} -o stages.plan")
+    for what in (f"{asked} --stage-split {split}", f"stages.plan {MACHINE}"):
+        again = json.loads(box.run(f"simulate {what} --json").out)["answers"][0]
+        if again["step_time_s"] != planned["step_time_s"] or again["stages"] != planned["stages"]:
+            yield f"{what}: {again['step_time_s']} s, {planned['step_time_s']} s"
+    box.run(f"simulate {asked} --stage-split {split} --write-deepspeed stages.json")
+    if json.loads((box.folder / "stages.json").read_text())["memwall"].get("stage_split") != split:
+        yield "DeepSpeed's file does not say where stages begin"
+    box.write("answer.json", box.run(f"simulate {asked} --stage-split {split} --json").out.decode())
+    box.run("export answer.json --for megatron -o job")
+    layout = "|".join(f"t*{count}" for count in layers)
+    if f"--pipeline-model-parallel-layout 'E{layout},L'" not in \
+            (box.folder / "job" / "launch.sh").read_text():
+        yield f"Megatron's layout is not E{layout},L"
+    for options, words in (("--stage-split 8,16", ["--stage-split 8,16", "3 stages", "1 to 31"]),
+                           ("--stage-split 8,16,32", ["1 to 31", "balanced"]),
+                           ("--stage-split odd", ["even, balanced or layers"]),
+                           ("--stage-split 8,16,24 --schedule interleaved", ["1f1b"]),
+                           ("--stage-split balanced --schedule interleaved", ["1f1b"])):
+        yield from check_refused(box, f"simulate {asked} {options}", words)
+    yield from check_refused(box, f"simulate {asked} --pp 1 --stage-split balanced",
+                             ["--stage-split balanced", "--pp"])
+    if has_ranks():
+        yield from check_same_losses(box, 2, "-s zero1", "--pp 2 --stage-split 3")
 
 
 def check_tied(box):
@@ -300,6 +342,7 @@ def tests(box):
     yield "in flight", check_in_flight(box)
     yield "interleaved", check_interleaved(box)
     yield "no flush", check_no_flush(box)
+    yield "split", check_split(box)
     yield "tied", check_tied(box)
     yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)

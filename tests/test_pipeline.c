@@ -1,5 +1,8 @@
 /* Pipelines: plans of several programs, planned from random requests, checked, folded and unfolded,
  * simulated, and cut into what each rank runs. */
+#include <math.h>
+
+#include "planner/stage_split.h"
 #include "tests/cases.h"
 #include "tests/random_request.h"
 #include "tests/simulated.h"
@@ -542,6 +545,98 @@ test_no_flush(void)
     }
 }
 
+/* --- where stages begin ---------------------------------------------------------------------- */
+
+/* The slowest stage, of those that begin where `begins` says. */
+static double
+slowest_s(const double *layer_s, int64_t layers, double head_s, double tail_s, int64_t stages,
+          const int64_t *begins)
+{
+    double slowest = 0;
+
+    for (int64_t stage = 0; stage < stages; stage++) {
+        double own = (stage == 0 ? head_s : 0) + (stage + 1 == stages ? tail_s : 0);
+        int64_t end = stage + 1 == stages ? layers : begins[stage + 1];
+        for (int64_t l = stage ? begins[stage] : 0; l < end; l++)
+            own += layer_s[l];
+        slowest = MAX(slowest, own);
+    }
+    return slowest;
+}
+
+/* By trying all. */
+static double
+try_all(const double *layer_s, int64_t layers, double head_s, double tail_s, int64_t stages,
+        int64_t stage, int64_t *begins)
+{
+    double best = INFINITY;
+
+    if (stage == stages)
+        return slowest_s(layer_s, layers, head_s, tail_s, stages, begins);
+    int64_t first = stage == 1 ? 1 : begins[stage - 1] + 1;
+    for (int64_t begin = first; begin + stages - stage <= layers; begin++) {
+        begins[stage] = begin;
+        double all = try_all(layer_s, layers, head_s, tail_s, stages, stage + 1, begins);
+        best = MIN(best, all);
+    }
+    return best;
+}
+
+static void
+test_split(void)
+{
+    for (guint32 seed = 0; seed < 300; seed++) {
+        g_autoptr(GRand) random = g_rand_new_with_seed(seed);
+        int64_t layers = g_rand_int_range(random, 1, 11), begins[11], tried[11];
+        int64_t stages = g_rand_int_range(random, 1, (gint32)layers + 1);
+        double layer_s[11], head_s = g_rand_int_range(random, 0, 4);
+        double tail_s = g_rand_int_range(random, 0, 9);
+        for (int64_t l = 0; l < layers; l++)
+            layer_s[l] = seed % 2 ? 3 : g_rand_int_range(random, 1, 9);
+        double found = mw_stage_split_find(layer_s, layers, head_s, tail_s, stages, begins);
+        g_assert_cmpfloat(found, ==, slowest_s(layer_s, layers, head_s, tail_s, stages, begins));
+        g_assert_cmpfloat(found, ==, try_all(layer_s, layers, head_s, tail_s, stages, 1, tried));
+        for (int64_t stage = 1; stage < stages; stage++)
+            g_assert_cmpint(begins[stage], >, stage == 1 ? 0 : begins[stage - 1]);
+    }
+}
+
+/* Whatever the stages have, the plan is good, and has what its sizing says. */
+static void
+split_anywhere(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+    g_autoptr(GRand) random = g_rand_new_with_seed(request->seed);
+
+    random_request_stages(request);
+    s->schedule = request->seed % 2 ? MW_SCHEDULE_GPIPE : MW_SCHEDULE_1F1B;
+    s->virtual_stages = MW_AUTO;
+    for (int64_t stage = 1, layer = 0; stage < s->pp; stage++) {
+        layer = g_rand_int_range(random, (gint32)layer + 1,
+                                 (gint32)(request->model.layers - s->pp + stage + 1));
+        mw_layer_set_add(&s->stage_begins, layer);
+    }
+}
+
+static void
+test_split_anywhere(void)
+{
+    int looked = 0;
+
+    for (guint32 seed = 560000; looked < MW_CASES(60); seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+        random_request_init(&request, seed);
+        split_anywhere(&request);
+        const struct mw_sizing *sizing =
+            request.settings.pp > 1 ? random_request_fitting(&request, &found) : NULL;
+        if (!sizing)
+            continue;
+        extract(sizing, &request.hardware);
+        looked++;
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -553,5 +648,7 @@ main(int argc, char **argv)
     g_test_add_func("/pipeline/extraction", test_extraction);
     g_test_add_func("/pipeline/bubble", test_bubble);
     g_test_add_func("/pipeline/no-flush", test_no_flush);
+    g_test_add_func("/pipeline/split", test_split);
+    g_test_add_func("/pipeline/split-anywhere", test_split_anywhere);
     return g_test_run();
 }

@@ -95,6 +95,8 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
             *(int64_t *)(void *)((char *)settings + numbers[i].offset) = value;
     if (take_integer(file, DS_OWN_RECOMPUTE_LIST, &value))
         mw_layer_set_read(g_quark_to_string((GQuark)value), &settings->recompute_set);
+    if (take_integer(file, DS_OWN_STAGE_SPLIT, &value))
+        mw_layer_set_read(g_quark_to_string((GQuark)value), &settings->stage_begins);
     /* Without overlap, or with an empty bucket, DeepSpeed's own keys say that nothing is fetched
      * ahead. */
     int64_t overlap = file->key[DS_OWN_OVERLAP].value;
@@ -226,6 +228,7 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
             s->checkpoint_interval >= 0);
     add_int(json, "recompute_layers", s->recompute_layers, s->recompute_layers > 0);
     add_layers(json, "recompute_list", &s->recompute_set);
+    add_layers(json, "stage_split", &s->stage_begins);
     add_int(json, "param_loads", s->param_loads, s->param_loads == 2);
     add_int(json, "tiles", s->tiles, s->tiles > 1);
     add_int(json, "logits_chunks", s->logits_chunks, s->logits_chunks > 1);

@@ -265,3 +265,25 @@ mw_placement_has(const struct mw_placement *placement, enum mw_tier tier)
             return true;
     return false;
 }
+
+/* --- stages ---------------------------------------------------------------------------------- */
+
+bool
+mw_settings_balances_stages(const struct mw_settings *settings)
+{
+    return mw_layer_set_has(&settings->stage_begins, 0) &&
+           mw_layer_set_count(&settings->stage_begins, 0, MW_LAYER_SET_MAX) == 1;
+}
+
+int64_t
+mw_settings_stage_begin(const struct mw_settings *settings, int64_t layers, int64_t stage)
+{
+    int64_t layer = 0;
+
+    if (mw_layer_set_is_empty(&settings->stage_begins) || mw_settings_balances_stages(settings))
+        return layers * stage / settings->pp;
+    for (int64_t s = 0; s < stage && layer < layers; s++)
+        for (layer++; layer < layers && !mw_layer_set_has(&settings->stage_begins, layer);)
+            layer++;
+    return layer;
+}

@@ -178,17 +178,20 @@ struct mw_settings {
     int64_t prefetch_stage[MW_FETCH_STAGES]; /* per stage; MW_AUTO: D */
     int64_t optimizer_chunk;                 /* parameters a chunk of the optimizer step; MW_AUTO */
     int64_t buffer_sets;                     /* of the optimizer step; default 3 */
-    bool overlap;            /* collectives and transfers run beside compute; default true */
-    bool serialize;          /* every op waits for the previous one, for a test */
-    bool unfold;             /* one program for every rank; not with owner-broadcast */
-    int commit;              /* 1 step, 0 none, MW_AUTO */
-    int64_t save_every;      /* steps between saves of state that is not on NVMe; 0 never */
-    int64_t dpu_start;       /* delayed parameter update from this step on; MW_AUTO: off */
-    int update_beside;       /* 1: each chunk is updated beside backward, once its gradients
+    bool overlap;       /* collectives and transfers run beside compute; default true */
+    bool serialize;     /* every op waits for the previous one, for a test */
+    bool unfold;        /* one program for every rank; not with owner-broadcast */
+    int commit;         /* 1 step, 0 none, MW_AUTO */
+    int64_t save_every; /* steps between saves of state that is not on NVMe; 0 never */
+    int64_t dpu_start;  /* delayed parameter update from this step on; MW_AUTO: off */
+    int update_beside;  /* 1: each chunk is updated beside backward, once its gradients
                                     are final; 0: after backward; MW_AUTO: as the software does */
-    int update_on;           /* 1: state is updated on the GPU wherever it rests; 0: on the host
+    int update_on;      /* 1: state is updated on the GPU wherever it rests; 0: on the host
                                     where it rests off the GPU; MW_AUTO: as the strategy does */
-    int schedule;            /* enum mw_schedule, of a pipeline's micro-batches */
+    int schedule;       /* enum mw_schedule, of a pipeline's micro-batches */
+    /* First layers of the stages but the first; empty: layers of two stages differ by at most one;
+     * layer 0 alone: the planner chooses. */
+    struct mw_layer_set stage_begins;
     int64_t virtual_stages;  /* stretches of layers that a stage has, if they are interleaved;
                                     MW_AUTO: 2 */
     int layer_order;         /* 1: all micro-batches pass a group of layers before the next group;
@@ -239,6 +242,11 @@ mw_settings_weights_later(const struct mw_settings *settings)
 {
     return settings->pp > 1 && mw_schedule_row(settings->schedule)->weights_later;
 }
+
+/* Whether the planner is to choose where stages begin. */
+bool mw_settings_balances_stages(const struct mw_settings *settings);
+/* The first layer of a stage of a model of so many layers; that of stage pp is their number. */
+int64_t mw_settings_stage_begin(const struct mw_settings *settings, int64_t layers, int64_t stage);
 
 /* Stretches of layers that a pipeline's stage has. */
 static inline int64_t

@@ -60,6 +60,7 @@ static const struct mw_setting_choice schedule_choices[] = {
     {"2bw", MW_SCHEDULE_2BW},
     {"pipedream", MW_SCHEDULE_PIPEDREAM},
     {NULL, 0}};
+static const struct mw_setting_choice split_choices[] = {{"balanced", 0}, {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
@@ -249,6 +250,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "through the ends of steps with two versions of parameters (2bw), or as many as micro-batches "
      "in flight and an update after "
      "each of these (pipedream)"},
+    {MW_SETTINGS_SCHEDULE, "stage-split", MW_SETTING_LAYERS, FIELD(stage_begins), 0, 0, "even",
+     split_choices, "even|balanced|LAYERS",
+     "the first layers of all stages of a pipeline ({pp}) but the first, such as 9,20,31, or a "
+     "choice of them with which the slowest stage is fastest, as the last has the logits too "
+     "(balanced); default even: as many layers in each, or one more"},
     {MW_SETTINGS_SCHEDULE, "virtual-stages", MW_SETTING_INTEGER, FIELD(virtual_stages), 2, 1024,
      NULL, NULL, "V",
      "give each stage of a pipeline with {schedule=interleaved} V stretches of the layers instead "
@@ -679,6 +685,25 @@ leave_open(const struct mw_setting *setting, struct mw_settings *settings)
            setting->size);
 }
 
+/* A choice of layers that the planner makes is the set of layer 0 alone. */
+static bool
+read_layers(const struct mw_setting *setting, const char *text, struct mw_settings *settings,
+            GError **error)
+{
+    struct mw_layer_set *layers =
+        (struct mw_layer_set *)(void *)((char *)settings + setting->offset);
+
+    if (setting->choices && !strcmp(text, setting->choices->name)) {
+        *layers = (struct mw_layer_set){{0}};
+        mw_layer_set_add(layers, setting->choices->value);
+        return true;
+    }
+    return mw_layer_set_read(text, layers) ||
+           mw_refuse(error, "{%s=%s}: must be %slayers from 0 to %d in order, such as 0-3,8",
+                     setting->name, text, setting->choices ? "even, balanced or " : "",
+                     MW_LAYER_SET_MAX - 1);
+}
+
 bool
 mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
                 struct mw_settings *settings, GError **error)
@@ -707,9 +732,7 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
         return true;
     }
     if (setting->kind == MW_SETTING_LAYERS)
-        return mw_layer_set_read(text, &settings->recompute_set) ||
-               mw_refuse(error, "{%s=%s}: must be layers from 0 to %d in order, such as 0-3,8",
-                         setting->name, text, MW_LAYER_SET_MAX - 1);
+        return read_layers(setting, text, settings, error);
     if (setting->kind == MW_SETTING_NAME) {
         settings->critic = g_intern_string(text);
         return true;

@@ -94,7 +94,9 @@ mw_setting_text(const struct mw_setting *setting, const struct mw_settings *sett
     case MW_SETTING_NAME:
         return word_text(field);
     case MW_SETTING_LAYERS:
-        return layers_text(field);
+        return setting->choices && mw_settings_balances_stages(settings)
+                   ? g_strdup(setting->choices->name)
+                   : layers_text(field);
     case MW_SETTING_TRAIN:
         return mw_setting_trained_text(&settings->trained);
     }

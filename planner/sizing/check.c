@@ -140,6 +140,28 @@ nearest_stretches(int64_t layers, int64_t asked)
                : g_strdup("");
 }
 
+static bool
+check_split(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    g_autofree char *text = mw_setting_text(mw_setting_find("stage-split"), s);
+    int64_t begins = mw_layer_set_count(&s->stage_begins, 1, MW_LAYER_SET_MAX);
+
+    if (mw_layer_set_is_empty(&s->stage_begins) || mw_settings_balances_stages(s))
+        return true;
+    if (mw_settings_stretches(s) > 1)
+        return mw_refuse(error,
+                         "{stage-split=%s}: stages of {schedule=interleaved} have stretches of as "
+                         "many layers each; leave it out, or give {schedule=1f1b}",
+                         text);
+    if (begins == s->pp - 1 && begins == mw_layer_set_count(&s->stage_begins, 1, model->layers))
+        return true;
+    return mw_refuse(
+        error,
+        "{stage-split=%s}: {pp=%" G_GINT64_FORMAT "} takes the first layers of %" G_GINT64_FORMAT
+        " stage%s, from 1 to %" G_GINT64_FORMAT " in order; or give {stage-split=balanced}",
+        text, s->pp, s->pp - 1, s->pp > 2 ? "s" : "", model->layers - 1);
+}
+
 /* All stretches have as many layers, and pass on micro-batches in groups of as many as there are
  * stages (Narayanan et al. 2021, arXiv 2104.04473, Sec. 2.2.2). */
 static bool
@@ -213,7 +235,8 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
                          "{pp=%" G_GINT64_FORMAT "}: makes stages of %" G_GINT64_FORMAT
                          " GPUs, which neither fill nodes of %" G_GINT64_FORMAT " nor divide one",
                          pp, of_stage, of_node);
-    if (!check_copies(model, settings, error) || !check_stretches(model, settings, error))
+    if (!check_copies(model, settings, error) || !check_stretches(model, settings, error) ||
+        !check_split(model, settings, error))
         return false;
     if (settings->dpu_start != MW_AUTO)
         return mw_refuse(error,

@@ -578,16 +578,22 @@ set_ranks(struct mw_sizing *sizing)
     sizing->tokens = sizing->sequences * settings->seq;
 }
 
-/* The layers of two stages differ by at most one. */
+static int64_t
+layers_of(const struct mw_model *model, const struct mw_settings *settings, int64_t stage)
+{
+    return mw_settings_stage_begin(settings, model->layers, stage + 1) -
+           mw_settings_stage_begin(settings, model->layers, stage);
+}
+
 static void
 set_stage(struct mw_sizing *sizing, int64_t stage)
 {
-    int64_t layers = sizing->model->layers, pp = sizing->pp;
+    int64_t begin = mw_settings_stage_begin(&sizing->settings, sizing->model->layers, stage);
 
     sizing->stage = stage;
     sizing->stretches = mw_settings_stretches(&sizing->settings);
-    sizing->first_layer = layers * stage / pp / sizing->stretches;
-    sizing->layers = layers * (stage + 1) / pp - layers * stage / pp;
+    sizing->first_layer = begin / sizing->stretches;
+    sizing->layers = layers_of(sizing->model, &sizing->settings, stage);
     sizing->micro_batches_in_flight = mw_sizing_passes_in_flight(sizing);
 }
 
@@ -797,12 +803,6 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
     return NULL;
 }
 
-static int64_t
-layers_of(const struct mw_model *model, int64_t pp, int64_t stage)
-{
-    return model->layers * (stage + 1) / pp - model->layers * stage / pp;
-}
-
 /* Whether stages between the first and the last that have as many layers differ in nothing but the
  * micro-batches in flight. */
 static bool
@@ -820,7 +820,7 @@ is_stood_for(const struct mw_model *model, const struct mw_settings *settings, i
     int64_t pp = settings->pp;
 
     for (int64_t s = 1; s < stage && stage + 1 < pp; s++)
-        if (layers_of(model, pp, s) == layers_of(model, pp, stage))
+        if (layers_of(model, settings, s) == layers_of(model, settings, stage))
             return has_like_stages(model, settings);
     return false;
 }
@@ -833,7 +833,7 @@ mw_sizing_stands_for(const struct mw_sizing *sizing)
     if (!sizing->stage || !has_like_stages(sizing->model, &sizing->settings))
         return 1;
     for (int64_t s = sizing->stage + 1; s + 1 < sizing->pp; s++)
-        stages += layers_of(sizing->model, sizing->pp, s) == sizing->layers;
+        stages += layers_of(sizing->model, &sizing->settings, s) == sizing->layers;
     return stages;
 }
 

@@ -1,0 +1,102 @@
+#include "planner/stage_split.h"
+
+#include <glib.h>
+#include <math.h>
+
+#include "planner/sizing/sizing.h"
+
+/* --- dynamic programming --------------------------------------------------------------------- */
+
+struct split {
+    int64_t layers;
+    double *until_s; /* [layers + 1] of the layers before, with the model's beginning */
+    double tail_s;
+    double *slowest_s; /* [layers + 1] of the stages so far, if they have so many layers */
+    int64_t *from;     /* [stages][layers + 1] where the last of these begins */
+};
+
+/* One stage more.  The longer the last stage, the slower it is and the faster the others may be, so
+ * only lengths until the former is the slowest are worth a look. */
+static void
+add_stage(struct split *it, int64_t stage, bool last)
+{
+    for (int64_t end = it->layers; end > stage; end--) {
+        double best_s = INFINITY;
+        for (int64_t begin = end - 1; begin >= stage; begin--) {
+            double own_s = it->until_s[end] - it->until_s[begin] + (last ? it->tail_s : 0);
+            double slowest_s = fmax(own_s, it->slowest_s[begin]);
+            if (slowest_s < best_s) {
+                best_s = slowest_s;
+                it->from[stage * (it->layers + 1) + end] = begin;
+            }
+            if (own_s >= best_s)
+                break;
+        }
+        it->slowest_s[end] = best_s;
+    }
+}
+
+double
+mw_stage_split_find(const double *layer_s, int64_t layers, double head_s, double tail_s,
+                    int64_t stages, int64_t *begins)
+{
+    g_autofree double *until_s = g_new(double, layers + 1);
+    g_autofree double *slowest_s = g_new(double, layers + 1);
+    g_autofree int64_t *from = g_new0(int64_t, stages * (layers + 1));
+    struct split it = {layers, until_s, tail_s, slowest_s, from};
+
+    until_s[0] = 0;
+    for (int64_t i = 0; i < layers; i++)
+        until_s[i + 1] = until_s[i] + layer_s[i];
+    for (int64_t end = 0; end <= layers; end++)
+        slowest_s[end] = head_s + until_s[end] + (stages == 1 ? tail_s : 0);
+    for (int64_t stage = 1; stage < stages; stage++)
+        add_stage(&it, stage, stage + 1 == stages);
+    for (int64_t stage = stages - 1, end = layers; stage > 0; stage--)
+        end = begins[stage] = from[stage * (layers + 1) + end];
+    return slowest_s[layers];
+}
+
+/* --- times ----------------------------------------------------------------------------------- */
+
+static double
+operators_s(const struct mw_operator_info *operators, int count, bool again,
+            const struct mw_hardware *hardware)
+{
+    double flops = 0, bytes = 0;
+
+    for (int i = 0; i < count; i++) {
+        double times = again ? 2 : 1;
+        flops += times * (double)operators[i].forward_flops + (double)operators[i].backward_flops;
+        bytes += times * (double)operators[i].forward_bytes + (double)operators[i].backward_bytes;
+    }
+    return flops / hardware->gpu_achievable_flops + bytes / hardware->gpu_memory_bytes_per_s;
+}
+
+void
+mw_stage_split_choose(const struct mw_model *model, const struct mw_hardware *hardware,
+                      struct mw_settings *settings)
+{
+    struct mw_operator_info operators[MW_LAYER_OPERATORS_MAX];
+    struct mw_settings one = *settings;
+
+    if (!mw_settings_balances_stages(settings))
+        return;
+    settings->stage_begins = (struct mw_layer_set){{0}};
+    if (settings->pp == 1 || settings->pp > model->layers || model->layers > MW_LAYER_SET_MAX)
+        return; /* which is said elsewhere */
+    one.micro_batch = one.micro_batch == MW_AUTO ? 1 : one.micro_batch;
+    struct mw_shape shape = mw_sizing_shape(&one, hardware->gpu_flash_attention);
+    g_autofree double *layer_s = g_new(double, model->layers);
+    g_autofree int64_t *begins = g_new(int64_t, settings->pp);
+    for (int64_t l = 0; l < model->layers; l++)
+        layer_s[l] = operators_s(operators, mw_model_layer(model, l, &shape, operators),
+                                 settings->checkpoint_interval != 0, hardware);
+    double head_s =
+        operators_s(operators, mw_model_head(model, &shape, operators), false, hardware);
+    double tail_s =
+        operators_s(operators, mw_model_tail(model, &shape, operators), false, hardware);
+    mw_stage_split_find(layer_s, model->layers, head_s, tail_s, settings->pp, begins);
+    for (int64_t stage = 1; stage < settings->pp; stage++)
+        mw_layer_set_add(&settings->stage_begins, begins[stage]);
+}
