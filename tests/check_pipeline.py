@@ -243,13 +243,45 @@ def check_refusals(box):
         small = "-m layers=4,hidden=64,heads=2,vocab=512,architecture=llama --seq 16"
         stretches = f"run {small} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2 --schedule interleaved"
         yield from check_refused(box, stretches, ["one stretch", "--schedule 1f1b"], 2)
-        for schedule in ("2bw", "pipedream"):
-            yield from check_refused(box, f"{run} --schedule {schedule}",
-                                     ["go on", "--schedule 1f1b"], 2)
+        yield from check_refused_without_flush(box, run)
     for options, words in (("--activation-checkpoint-interval 1", ["zb-h1", "interval 0"]),
                            ("--train norm1", ["zb-h1", "--train"]),
                            ("--kept-bits 8", ["zb-h1", "--kept-bits"])):
         yield from check_refused(box, f"{asked} --gpus 2 --pp 2 --schedule zb-h1 {options}", words)
+
+
+def check_refused_without_flush(box, run):
+    """What stages would have to agree on, or a checkpoint to hold; a plan from a file."""
+    kept = "--activation-checkpoint-interval 0"
+    box.run(f"plan {model()} -s ddp {BATCH} {MACHINE} {kept} --gpus 2 --pp 2 --schedule 2bw "
+            "-o two.plan")
+    yield from check_refused(box, f"run --plan two.plan {MACHINE} {TRAINING}",
+                             ["two.plan", "not from a file"], 2)
+    for options, words in (("--optimizer sm3", ["--optimizer sm3", "--schedule 1f1b"]),
+                           ("--loss-scale dynamic", ["--loss-scale dynamic", "give a number"]),
+                           ("--commit step", ["--commit"]),
+                           ("--activation-checkpoint-interval 1", ["interval 0"])):
+        for schedule in ("2bw", "pipedream"):
+            yield from check_refused(box, f"{run} --schedule {schedule} {kept} {options}", words, 2)
+    slices = run.replace("--pp 2", "--pp 2 --tp 2")
+    yield from check_refused(box, f"{slices} --schedule 2bw {kept}", ["--tp 1"], 4)
+    shards = run.replace("-s ddp", "-s zero1")
+    yield from check_refused(box, f"{shards} --schedule 2bw {kept}", ["zero1", "-s ddp"], 4)
+
+
+def check_two_versions(box, stages, micro_batches):
+    """Gradients of parameters one step old, with which an update that is delayed by a step updates
+    too: one rank's losses, where no gradient is clipped and no two steps' rates differ."""
+    training = f"{TRAINING.replace('--steps 4', '--steps 6')} --clip 0 --batch 1 {MACHINE}"
+    of = f"-m layers=4,hidden=32,heads=4,vocab=256,architecture=llama --seq 16 {training} " \
+         f"--grad-accum {micro_batches}"
+    alone = box.run(f"run {of} -s zero-offload --dpu-start 0")
+    if len(set(losses(alone))) != 6:
+        yield f"alone: {alone.err[-300:]}"
+    asked = f"run {of} -s ddp --pp {stages} --schedule 2bw --activation-checkpoint-interval 0"
+    together = ranks(box, stages, asked)
+    if losses(together) != losses(alone):
+        yield f"{losses(together)}, alone {losses(alone)}: {together.err[-300:]}"
 
 
 def check_unmatched(box):
@@ -284,6 +316,9 @@ def tests(box):
     yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)
     yield "unmatched", check_unmatched(box)
+    for stages, micro_batches in of_rows([(2, 3), (2, 2), (4, 6)], 2) if has_ranks() else ():
+        yield (f"two versions/{stages} stages, {micro_batches} micro-batches",
+               check_two_versions(box, stages, micro_batches))
     for name, places in of_rows(PLACES.items(), 3) if has_ranks() else ():
         yield f"losses/{name}", check_places(box, places)
     for name, places in of_rows(SCHEDULES.items(), 3) if has_ranks() else ():

@@ -17,6 +17,7 @@ struct mw_step_numbers {
     bool skipped;         /* the gradient was not finite */
     bool scale_was_least; /* the loss scale was the least when that was seen: no smaller one would
                            * have helped */
+    bool updated;         /* micro-batches of the step before this one have made an update each */
     bool updates_nothing; /* the step was skipped, or there is no gradient yet: parameters stay as
                            * they are */
     struct mw_update_step update, update_decaying;
@@ -70,6 +71,15 @@ struct mw_trainer_durable {
     char *block;
 };
 
+/* Which forward passes are done where a step sends those of the next one forward too. */
+enum mw_trainer_passes {
+    MW_PASSES_ALL,
+    MW_PASSES_NEXT, /* the next step's alone: before the first step */
+    MW_PASSES_LAST, /* all but these: in the last step */
+};
+
+struct mw_trainer_no_flush; /* exec/trainer/no_flush.c */
+
 /* Looked up once for a variant: the places of its slots, and what its ops need. */
 struct mw_trainer_variant {
     const struct mw_plan *plan;
@@ -91,6 +101,8 @@ struct mw_trainer_variant {
     bool *queued;                         /* [op_count]: ops that the device orders */
     struct mw_trainer_ticket *tickets;    /* [2][ops of the unfolded plan]: for even and odd
                                            * steps */
+    struct mw_trainer_no_flush *no_flush; /* NULL: micro-batches go back in the step in which they
+                                           * went forward */
 };
 
 struct mw_trainer {
@@ -142,7 +154,9 @@ struct mw_trainer {
     struct mw_loss_scale scale; /* loss scale of the next step */
     bool pending;               /* gradients of the previous step wait for a delayed update */
     double pending_scale;       /* loss scale of those gradients */
-    double last_loss;           /* sum over all ranks' tokens, of the previous step */
+    enum mw_trainer_passes passes;
+    bool sent_before; /* the step before has sent the next step's first micro-batches forward */
+    double last_loss; /* sum over all ranks' tokens, of the previous step */
     struct mw_step_numbers now;
     struct mw_trainer_step reports[2]; /* of even and odd steps: two may be in flight */
     mw_trainer_on_step on_step;
@@ -178,6 +192,25 @@ bool mw_trainer_give_sent(struct mw_trainer *trainer, const struct mw_op *op,
 bool mw_trainer_hop(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* The stream of the collectives that an op of such a lane calls. */
 int mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op);
+
+/* --- exec/trainer/no_flush.c: stages whose steps go on over their ends --- */
+bool mw_trainer_set_up_no_flush(struct mw_trainer *trainer, GError **error);
+void mw_trainer_free_no_flush(struct mw_trainer_no_flush *no_flush); /* NULL is allowed */
+/* Makes all versions of the parameters those that are at home. */
+bool mw_trainer_start_versions(struct mw_trainer *trainer, GError **error);
+/* Whether the slot holds a version of all parameters; where it has those of a tensor, in bytes (of
+ * any other slot 0); and the version that an update writes beside homes, or instead, or MW_NONE. */
+bool mw_trainer_is_version(const struct mw_trainer *trainer, uint32_t slot);
+int64_t mw_trainer_version_at(const struct mw_trainer *trainer, uint32_t slot, uint32_t tensor);
+uint32_t mw_trainer_version_written(const struct mw_trainer *trainer, const struct mw_op *op);
+/* The set of activations of a micro-batch. */
+uint32_t mw_trainer_set_of(const struct mw_trainer *trainer, uint32_t micro_batch);
+/* Whether the running pass through the plan leaves the op out. */
+bool mw_trainer_leaves_out(const struct mw_trainer *trainer, uint32_t op);
+/* How many of a step's micro-batches the step before has sent forward. */
+int64_t mw_trainer_sent_before(const struct mw_trainer *trainer);
+/* Whether the op is the first to read tokens of a micro-batch of the next step. */
+bool mw_trainer_reads_next(const struct mw_trainer *trainer, const struct mw_op *op);
 
 /* --- exec/trainer/threads.c --- */
 /* Returns false with *error if the system refuses a thread that the run will need. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <omp.h>
 #include <time.h>
 
@@ -57,6 +58,18 @@ mw_trainer_gradient_offset_bytes(const struct mw_trainer *trainer, const struct 
 /* --- begin and end of a step ----------------------------------------------------------------- */
 
 static bool
+read_batch(struct mw_trainer *trainer, int64_t step, int64_t micro_batch, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+    int64_t at = micro_batch * trainer->tokens;
+
+    return options->batch(options->data, step, micro_batch, trainer->ids + at,
+                          trainer->targets + at, error);
+}
+
+/* The first micro-batches of a step are read when the step before sends them forward, where it
+ * does. */
+static bool
 begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
 {
     const struct mw_trainer_options *options = &trainer->options;
@@ -65,10 +78,14 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
     now->step = step;
     *trainer->loss = 0;
     now->loss_scale = trainer->scale.scale;
+    now->updated = false;
+    if (trainer->passes == MW_PASSES_NEXT)
+        return true;
     now->learning_rate = options->learning_rate(options->data, now->step);
-    for (int64_t m = 0; m < trainer->micro_batches; m++)
-        if (!options->batch(options->data, now->step, m, trainer->ids + m * trainer->tokens,
-                            trainer->targets + m * trainer->tokens, error))
+    if (now->step == trainer->durable.last_step)
+        trainer->passes = MW_PASSES_LAST;
+    for (int64_t m = mw_trainer_sent_before(trainer); m < trainer->micro_batches; m++)
+        if (!read_batch(trainer, now->step, m, error))
             return false;
     return true;
 }
@@ -80,23 +97,42 @@ begun_behind(const struct mw_trainer *trainer)
     return !trainer->plan->barriered;
 }
 
+/* What ranks tell each other at the end of a step, behind it their wishes. */
+enum { MW_TOLD_LOSS, MW_TOLD_SKIPS, MW_TOLD_SQUARES, MW_TOLD };
+
+/* Stages that had a norm each learn that of all; if the gradient of one was not finite, no update
+ * of the others mends that. */
+static void
+take_others(struct mw_step_numbers *now, const double *told)
+{
+    now->gradient_norm = sqrt(told[MW_TOLD_SQUARES]);
+    now->skipped = now->scale_was_least = told[MW_TOLD_SKIPS] > 0;
+}
+
 /* At the end of a step ranks exchange their losses, which are summed, and whether one wishes that
  * the run ends. */
 static bool
 exchange(struct mw_trainer *trainer, int *wish, GError **error)
 {
     const struct mw_trainer_options *options = &trainer->options;
-    double told[1 + MW_TRAINER_WISHES] = {*trainer->loss};
+    struct mw_step_numbers *now = &trainer->now;
+    double told[MW_TOLD + 1 + MW_TRAINER_WISHES] = {
+        [MW_TOLD_LOSS] = *trainer->loss,
+        [MW_TOLD_SKIPS] = now->skipped,
+        [MW_TOLD_SQUARES] = now->gradient_norm * now->gradient_norm / trainer->ranks,
+    };
 
     *wish = options->wish ? options->wish(options->data) : 0;
     if (*wish)
-        told[*wish] = 1;
+        told[MW_TOLD + *wish] = 1;
     if (options->ranks &&
         !mw_ranks_all_reduce_fp64(options->ranks, 0, told, G_N_ELEMENTS(told), error))
         return false;
-    *trainer->loss = told[0];
-    for (*wish = MW_TRAINER_WISHES; *wish && !told[*wish]; --*wish)
+    *trainer->loss = told[MW_TOLD_LOSS];
+    for (*wish = MW_TRAINER_WISHES; *wish && !told[MW_TOLD + *wish]; --*wish)
         continue;
+    if (trainer->variant->no_flush)
+        take_others(now, told);
     return true;
 }
 
@@ -199,6 +235,9 @@ perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GErro
 
     if (kind == MW_OP_BEGIN)
         return begin_step(trainer, trainer->next_step + step, error);
+    if (mw_trainer_reads_next(trainer, op) &&
+        !read_batch(trainer, trainer->now.step + 1, op->micro_batch, error))
+        return false;
     return runs[kind](trainer, op, error);
 }
 
@@ -241,6 +280,8 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
     const struct mw_op numbered = mw_plan_numbered_op(trainer->plan, op), *it = &numbered;
 
     trainer->moved_ns = mw_clock_now_ns();
+    if (mw_trainer_leaves_out(trainer, op))
+        return MW_EXEC_DONE;
     if (mw_trainer_queues(trainer, op))
         return mw_trainer_queue(trainer, lanes, op, step, perform, error);
     if (mw_trainer_moves_alone(trainer, it)) {
@@ -384,7 +425,9 @@ check_variants(const struct mw_variants *variants, enum mw_dtype dtype, GError *
     for (uint32_t v = 0; v < variants->plan_count; v++) {
         if (!check_variant(variants->plans[v], dtype, error))
             return false;
-        if (!mw_plan_check_step(variants->plans[v], true, why, sizeof why))
+        /* Where steps go on over their ends, exec/trainer/no_flush.c looks at the ops. */
+        if (!variants->plans[v]->shape.no_flush &&
+            !mw_plan_check_step(variants->plans[v], true, why, sizeof why))
             return mw_fail(error, MW_ERROR_INVALID, "the plan is no whole step: %s", why);
     }
     return true;
@@ -461,8 +504,9 @@ verify_start(const struct mw_trainer *trainer, GError **error)
 static bool
 make_state(struct mw_trainer *trainer, GError **error)
 {
-    return resumes(trainer) ? mw_trainer_resume(trainer, error)
-                            : mw_trainer_start_state(trainer, error);
+    return (resumes(trainer) ? mw_trainer_resume(trainer, error)
+                             : mw_trainer_start_state(trainer, error)) &&
+           mw_trainer_start_versions(trainer, error);
 }
 
 static bool
@@ -587,14 +631,29 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
            mw_trainer_check_course(trainer, report, error);
 }
 
+/* Sends the first micro-batches of the first step forward, where the step before would have. */
+static bool
+send_first(struct mw_trainer *trainer, GError **error)
+{
+    if (!trainer->variant->no_flush || trainer->sent_before)
+        return true;
+    trainer->passes = MW_PASSES_NEXT;
+    trainer->next_step--;
+    trainer->sent_before = mw_lanes_run(trainer->variant->lanes, 1, NULL, NULL, error);
+    trainer->next_step++;
+    return trainer->sent_before;
+}
+
 /* Runs steps of one variant. */
 static bool
 run_steps(struct mw_trainer *trainer, int64_t steps, GError **error)
 {
+    trainer->passes = MW_PASSES_ALL;
     if (!mw_lanes_run(trainer->variant->lanes, steps, step_ended, trainer, error)) {
         give_back_drives(trainer);
         return false;
     }
+    trainer->sent_before = trainer->passes == MW_PASSES_ALL;
     trainer->next_step = MIN(trainer->next_step + steps, trainer->durable.last_step + 1);
     return true;
 }
@@ -612,7 +671,8 @@ mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_
     while (trainer->next_step <= trainer->durable.last_step) {
         int64_t first = trainer->next_step, left = trainer->durable.last_step + 1 - first;
         mw_trainer_turn_to(trainer, first);
-        if (!run_steps(trainer, mw_variants_alike(trainer->options.variants, first, left), error))
+        if (!send_first(trainer, error) ||
+            !run_steps(trainer, mw_variants_alike(trainer->options.variants, first, left), error))
             return false;
     }
     return true;
