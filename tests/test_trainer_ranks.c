@@ -56,6 +56,7 @@ static const struct failure {
 #if !defined(MW_TEST_CUDA)
     {"killed", "has ended: rank ", false},
     {"without-data", "worker: nvme: no more data", true},
+    {"mixes-versions", "is computed by parameters of two versions", false},
     {"slicing", "tensor slices that share more than sums; tp=1 runs", true},
 #endif
     {"broken-drive", "Input/output error", true},

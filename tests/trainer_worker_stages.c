@@ -267,21 +267,27 @@ compare(struct mw_ranks *ranks, const char *name, struct recurrence right, struc
     recurrence_clear(&wrong);
 }
 
+static struct trained_case
+case_of(struct mw_ranks *ranks, bool stashes, int64_t micro_batches)
+{
+    return (struct trained_case){.name = stashes ? "pipedream" : "2bw",
+                                 .model = MODEL,
+                                 .strategy = MW_STRATEGY_DDP,
+                                 .dtype = MW_DTYPE_FP32,
+                                 .sequences = SEQUENCES,
+                                 .seq = SEQ,
+                                 .grad_accum = micro_batches,
+                                 .optimizer_chunk = 3000,
+                                 .schedule = stashes ? MW_SCHEDULE_PIPEDREAM : MW_SCHEDULE_2BW,
+                                 .pp = mw_ranks_count(ranks),
+                                 .ranks = ranks};
+}
+
 /* On the first rank alone. */
 static void
 check(struct mw_ranks *ranks, bool stashes, int64_t micro_batches)
 {
-    struct trained_case what = {.name = stashes ? "pipedream" : "2bw",
-                                .model = MODEL,
-                                .strategy = MW_STRATEGY_DDP,
-                                .dtype = MW_DTYPE_FP32,
-                                .sequences = SEQUENCES,
-                                .seq = SEQ,
-                                .grad_accum = micro_batches,
-                                .optimizer_chunk = 3000,
-                                .schedule = stashes ? MW_SCHEDULE_PIPEDREAM : MW_SCHEDULE_2BW,
-                                .pp = mw_ranks_count(ranks),
-                                .ranks = ranks};
+    struct trained_case what = case_of(ranks, stashes, micro_batches);
     struct recurrence of = {.stages = what.pp, .micro_batches = micro_batches, .stashes = stashes};
     struct recurrence newer = of;
     struct seen seen;
@@ -315,5 +321,49 @@ trainer_worker_stashes(struct mw_ranks *ranks)
     check(ranks, true, count);
     check(ranks, true, 2 * count - 1);
     mw_ranks_leave(ranks);
+    return 0;
+}
+
+/* --- another plan ------------------------------------------------------------------------------ */
+
+/* The slot of the operator's parameters where most ops of the layer find it. */
+static uint32_t
+home_of(const struct mw_plan *plan, const struct mw_op *like)
+{
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (plan->tensors[t].layer == like->layer &&
+            plan->tensors[t].operators >> plan->works[like->work].operator_ & 1)
+            return plan->tensors[t].param_slot;
+    g_error("no tensor");
+}
+
+/* One operator of a pass of the next step takes the older version.  The plan is as safe as it was. */
+static void
+mix_versions(void *data, const struct mw_plan *plan)
+{
+    (void)data;
+    for (uint32_t i = plan->op_count; i-- > 0;) {
+        const struct mw_op *op = &plan->ops[i];
+        for (uint32_t u = op->use_begin; u < op->use_begin + op->use_count; u++)
+            if (op->phase == MW_PHASE_FORWARD && plan->works[op->work].kind == MW_OP_COMPUTE &&
+                plan->uses[u].role == MW_ROLE_PARAMETER &&
+                plan->uses[u].slot != home_of(plan, op)) {
+                plan->uses[u].slot = home_of(plan, op);
+                return;
+            }
+    }
+}
+
+int
+trainer_worker_mixes_versions(struct mw_ranks *ranks)
+{
+    struct trained_case what = case_of(ranks, false, 3);
+    struct trained_course course = {
+        .steps = 1, .threads = 1, .directory = trainer_worker_directory, .on_plan = mix_versions};
+    struct trained trained;
+    GError *error = NULL;
+
+    if (!trained_train(&what, &course, &trained, &error))
+        return trainer_worker_give_up(ranks, what.name, error);
     return 0;
 }

@@ -23,8 +23,11 @@ struct cli_run_data {
 static int64_t
 steps_ahead(const struct cli_training *training)
 {
-    /* Where there are several variants, each is barriered. */
-    return training->answer->plan->barriered ? 1 : 2;
+    const struct mw_plan *plan = training->answer->plan;
+
+    /* Where there are several variants, each is barriered.  Without a flush of the pipeline ranks
+     * learn of a wish a step later. */
+    return plan->barriered && !plan->shape.no_flush ? 1 : 2;
 }
 
 struct cli_run_data *

@@ -80,6 +80,35 @@ enum mw_trainer_passes {
 
 struct mw_trainer_no_flush; /* exec/trainer/no_flush.c */
 
+/* What ranks tell each other at the end of a step: sums over them. */
+enum mw_told {
+    MW_TOLD_LOSS,
+    MW_TOLD_SKIPS,   /* ranks whose gradient was not finite */
+    MW_TOLD_SQUARES, /* of the gradient */
+    MW_TOLD_WISHES,
+    MW_TOLD_COUNT = MW_TOLD_WISHES + MW_TRAINER_WISHES,
+};
+
+/* A step whose numbers ranks exchange while they go on (exec/trainer/late.c). */
+struct mw_trainer_late {
+    struct mw_trainer_step report;
+    struct mw_timeline_row *rows; /* of its ops */
+    size_t row_count;
+    int64_t let_in_ns;
+};
+
+struct mw_trainer_telling {
+    struct mw_trainer *trainer;
+    GThread *thread; /* NULL: nothing is being told */
+    double told[MW_TOLD_COUNT];
+    bool good;
+    GError *error;
+    int64_t first, ended; /* the run's first step; steps that have ended, of all */
+    struct mw_trainer_late
+        late[4]; /* of steps 4 n, 4 n + 1 and so on: a step that ends leaves those
+                                     * of the two before it alone */
+};
+
 /* Looked up once for a variant: the places of its slots, and what its ops need. */
 struct mw_trainer_variant {
     const struct mw_plan *plan;
@@ -159,6 +188,7 @@ struct mw_trainer {
     double last_loss; /* sum over all ranks' tokens, of the previous step */
     struct mw_step_numbers now;
     struct mw_trainer_step reports[2]; /* of even and odd steps: two may be in flight */
+    struct mw_trainer_telling telling;
     mw_trainer_on_step on_step;
     void *on_step_data;
 };
@@ -211,6 +241,20 @@ bool mw_trainer_leaves_out(const struct mw_trainer *trainer, uint32_t op);
 int64_t mw_trainer_sent_before(const struct mw_trainer *trainer);
 /* Whether the op is the first to read tokens of a micro-batch of the next step. */
 bool mw_trainer_reads_next(const struct mw_trainer *trainer, const struct mw_op *op);
+
+/* --- exec/trainer/late.c: reports of steps that end without waiting for the other ranks --- */
+/* This rank's numbers of the step that ends. */
+void mw_trainer_find_told(struct mw_trainer *trainer, double told[MW_TOLD_COUNT]);
+/* Starts to tell them, and learns those of the step before: *wish is that of any rank then. */
+bool mw_trainer_tell_late(struct mw_trainer *trainer, int *wish, GError **error);
+/* Once the lanes are through with the step: reports the step before. */
+bool mw_trainer_report_late(struct mw_trainer *trainer, int64_t step,
+                            const struct mw_timeline *timeline, GError **error);
+/* Behind the last step of a run, and also if the run has failed: then it reports nothing. */
+bool mw_trainer_report_last(struct mw_trainer *trainer, bool good, GError **error);
+void mw_trainer_free_late(struct mw_trainer *trainer);
+/* Largest wish among all ranks' of what they told, 0: none. */
+int mw_trainer_wish_of(const double told[MW_TOLD_COUNT]);
 
 /* --- exec/trainer/threads.c --- */
 /* Returns false with *error if the system refuses a thread that the run will need. */

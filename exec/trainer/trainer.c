@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <omp.h>
 #include <time.h>
 
@@ -97,42 +96,19 @@ begun_behind(const struct mw_trainer *trainer)
     return !trainer->plan->barriered;
 }
 
-/* What ranks tell each other at the end of a step, behind it their wishes. */
-enum { MW_TOLD_LOSS, MW_TOLD_SKIPS, MW_TOLD_SQUARES, MW_TOLD };
-
-/* Stages that had a norm each learn that of all; if the gradient of one was not finite, no update
- * of the others mends that. */
-static void
-take_others(struct mw_step_numbers *now, const double *told)
-{
-    now->gradient_norm = sqrt(told[MW_TOLD_SQUARES]);
-    now->skipped = now->scale_was_least = told[MW_TOLD_SKIPS] > 0;
-}
-
 /* At the end of a step ranks exchange their losses, which are summed, and whether one wishes that
  * the run ends. */
 static bool
 exchange(struct mw_trainer *trainer, int *wish, GError **error)
 {
-    const struct mw_trainer_options *options = &trainer->options;
-    struct mw_step_numbers *now = &trainer->now;
-    double told[MW_TOLD + 1 + MW_TRAINER_WISHES] = {
-        [MW_TOLD_LOSS] = *trainer->loss,
-        [MW_TOLD_SKIPS] = now->skipped,
-        [MW_TOLD_SQUARES] = now->gradient_norm * now->gradient_norm / trainer->ranks,
-    };
+    struct mw_ranks *ranks = trainer->options.ranks;
+    double told[MW_TOLD_COUNT];
 
-    *wish = options->wish ? options->wish(options->data) : 0;
-    if (*wish)
-        told[MW_TOLD + *wish] = 1;
-    if (options->ranks &&
-        !mw_ranks_all_reduce_fp64(options->ranks, 0, told, G_N_ELEMENTS(told), error))
+    mw_trainer_find_told(trainer, told);
+    if (ranks && !mw_ranks_all_reduce_fp64(ranks, 0, told, MW_TOLD_COUNT, error))
         return false;
     *trainer->loss = told[MW_TOLD_LOSS];
-    for (*wish = MW_TRAINER_WISHES; *wish && !told[MW_TOLD + *wish]; --*wish)
-        continue;
-    if (trainer->variant->no_flush)
-        take_others(now, told);
+    *wish = mw_trainer_wish_of(told);
     return true;
 }
 
@@ -165,17 +141,19 @@ static bool
 end_step(struct mw_trainer *trainer, GError **error)
 {
     struct mw_step_numbers *now = &trainer->now;
-    bool committed, diverged;
+    bool committed, diverged, late = trainer->variant->no_flush != NULL;
     double nothing = 0;
     int wish;
 
     now->updates += !now->updates_nothing;
     trainer->pending = mw_plan_is_delayed(trainer->plan);
     trainer->pending_scale = now->loss_scale;
-    if (!exchange(trainer, &wish, error))
+    if (!(late ? mw_trainer_tell_late(trainer, &wish, error) : exchange(trainer, &wish, error)))
         return false;
     if (wish)
         end_early(trainer, wish);
+    if (late)
+        return true;
     if (!mw_trainer_turn_vectors(trainer, error))
         return false;
     trainer->last_loss = *trainer->loss;
@@ -264,7 +242,7 @@ waited_ns(const struct mw_trainer *trainer, const struct mw_op *op)
     bool collective = lane->kind == MW_LANE_COLLECTIVE;
     int turns;
 
-    if (trainer->world_ranks == 1)
+    if (trainer->world_ranks == 1 || (!collective && trainer->variant->no_flush))
         return 0;
     if (collective || trainer->plan->works[op->work].kind == MW_OP_COMMIT)
         return mw_ranks_waited_ns(trainer->options.ranks,
@@ -614,6 +592,7 @@ mw_trainer_free(struct mw_trainer *trainer)
     mw_crew_free(trainer->crew);
     mw_trainer_close_commit(trainer);
     mw_trainer_free_vectors(trainer);
+    mw_trainer_free_late(trainer);
     mw_storage_close(&trainer->storage);
     g_free(trainer);
 }
@@ -624,6 +603,8 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
     struct mw_trainer *trainer = data;
     struct mw_trainer_step *report = &trainer->reports[(trainer->next_step + step) % 2];
 
+    if (trainer->variant->no_flush)
+        return mw_trainer_report_late(trainer, trainer->next_step + step, timeline, error);
     report->plan = trainer->plan;
     report->timeline = timeline;
     report->let_in_ns = mw_lanes_let_in_ns(trainer->variant->lanes, step);
@@ -649,7 +630,9 @@ static bool
 run_steps(struct mw_trainer *trainer, int64_t steps, GError **error)
 {
     trainer->passes = MW_PASSES_ALL;
-    if (!mw_lanes_run(trainer->variant->lanes, steps, step_ended, trainer, error)) {
+    trainer->telling.first = trainer->next_step;
+    bool good = mw_lanes_run(trainer->variant->lanes, steps, step_ended, trainer, error);
+    if (!mw_trainer_report_last(trainer, good, error)) {
         give_back_drives(trainer);
         return false;
     }
