@@ -42,7 +42,7 @@ cli_run_data_new(const struct cli_training *training, GError **error)
     data->last = training->options.steps - 1;
     data->micro_batches = s->micro_batches;
     data->count = training->sequences * s->seq;
-    data->tokens = g_try_malloc_n(micro_batches, 2 * data->count * sizeof *data->tokens);
+    data->tokens = g_try_malloc0_n(micro_batches, 2 * data->count * sizeof *data->tokens);
     data->next = g_try_malloc_n(data->micro_batches, sizeof *data->next);
     if (!data->tokens || !data->next) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
@@ -122,6 +122,7 @@ read_ahead(struct cli_run_data *data, int64_t step, int64_t micro_batch, GError 
     return true;
 }
 
+/* Of a step after `last` it has any tokens: what goes forward by them is not used. */
 bool
 cli_run_data_batch(struct cli_run_data *data, int64_t step, int64_t micro_batch, int32_t *ids,
                    int32_t *targets, GError **error)

@@ -40,6 +40,16 @@ work_of(const struct mw_plan *plan, uint32_t op)
 
 /* --- which ops are the next step's ----------------------------------------------------------- */
 
+/* An op of a pass through the layers; the model's tail turns chunks of tokens back one by one. */
+static bool
+is_of_pass(const struct mw_plan *plan, uint32_t op)
+{
+    const struct mw_work *work = work_of(plan, op);
+
+    return work->kind == MW_OP_COMPUTE && plan->ops[op].phase <= MW_PHASE_BACKWARD &&
+           (plan->ops[op].layer >= 0 || mw_operator_row(work->operator_)->place == MW_PLACE_HEAD);
+}
+
 /* A micro-batch that goes forward behind its way back is the next step's; so is what is received
  * for one that has gone forward.  These are the step's first ones. */
 static bool
@@ -51,7 +61,7 @@ find_next(struct mw_trainer_no_flush *it, const struct mw_plan *plan, GError **e
     for (uint32_t i = 0; i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[i];
         const struct mw_work *work = work_of(plan, i);
-        bool computes = work->kind == MW_OP_COMPUTE;
+        bool computes = is_of_pass(plan, i);
         bool hops = mw_op_traits(work->kind)->joins == MW_JOINS_PAIR;
         bool forward = op->phase == MW_PHASE_FORWARD;
         uint16_t m = op->micro_batch;
@@ -65,7 +75,7 @@ find_next(struct mw_trainer_no_flush *it, const struct mw_plan *plan, GError **e
         back[m] |= computes && op->phase == MW_PHASE_BACKWARD;
     }
     for (uint32_t i = 0; i < plan->op_count; i++)
-        if (work_of(plan, i)->kind == MW_OP_COMPUTE && plan->ops[i].phase == MW_PHASE_FORWARD &&
+        if (is_of_pass(plan, i) && plan->ops[i].phase == MW_PHASE_FORWARD &&
             it->of_next[i] != (plan->ops[i].micro_batch < it->count))
             return refuse(error, "other micro-batches than the first are sent forward before");
     return true;
@@ -239,6 +249,17 @@ begin_forward(struct walk *walk, const struct mw_op *op, GError **error)
     return true;
 }
 
+/* All versions have the same of what is not trained. */
+static bool
+is_trained(const struct walk *walk, const struct mw_op *op)
+{
+    const struct mw_trainer *trainer = walk->trainer;
+    int operator_ = walk->plan->works[op->work].operator_;
+    uint32_t t = trainer->tensor_of[(op->layer + 1) * MW_OPERATOR_COUNT + operator_];
+
+    return t == MW_NONE || walk->plan->tensors[t].trainable;
+}
+
 /* Forward by the newest parameters, or of two versions by the older one if the micro-batch is of
  * the step itself; and back by the same. */
 static bool
@@ -256,7 +277,7 @@ follow_compute(struct walk *walk, uint32_t index, GError **error)
     if (older && *taken == walk->newest && walk->newest > 0)
         *taken = walk->newest - 1;
     uint32_t slot = mw_trainer_slot(walk->trainer, op, MW_ROLE_PARAMETER);
-    if (slot != MW_NONE && walk->in_slot[slot] != *taken)
+    if (slot != MW_NONE && is_trained(walk, op) && walk->in_slot[slot] != *taken)
         return refuse(error, "a micro-batch is computed by parameters of two versions");
     if (index != walk->last[op->micro_batch])
         return true;
