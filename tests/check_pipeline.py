@@ -257,7 +257,7 @@ def check_refused_without_flush(box, run):
             "-o two.plan")
     yield from check_refused(box, f"run --plan two.plan {MACHINE} {TRAINING}",
                              ["two.plan", "not from a file"], 2)
-    tied = run.replace(model(), "-m layers=2,hidden=32,heads=4,vocab=256,architecture=gpt2 --seq 16")
+    tied = run.replace(model(), "-m layers=2,hidden=32,heads=4,vocab=256,architecture=gpt2")
     yield from check_refused(box, f"{tied} --schedule 2bw {kept}", ["--clip", "give --clip 0"], 2)
     box.run(f"run {model()} -s ddp {BATCH} {MACHINE} {TRAINING} --save start")
     yield from check_refused(box, f"{run} --schedule 2bw {kept} --steps 8 --from start",
@@ -285,7 +285,8 @@ def check_two_versions(box, stages, count, micro_batches, family, options, off):
     too: one rank's losses, where no gradient is clipped and no two steps' rates differ.  Those of a
     tied embedding's copies and of data-parallel ranks are summed in another order."""
     training = f"{TRAINING.replace('--steps 4', '--steps 6')} --clip 0 --batch 1 {MACHINE}"
-    of = f"-m layers=4,hidden=32,heads=4,vocab=256,architecture={family} --seq 16 {training} {options}"
+    of = f"-m layers=4,hidden=32,heads=4,vocab=256,architecture={family} --seq 16 {options} " \
+         f"{training}"
     alone = box.run(f"run {of} --grad-accum {micro_batches * count // stages} -s zero-offload "
                     "--dpu-start 0")
     if len(set(losses(alone))) != 6:

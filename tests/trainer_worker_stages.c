@@ -324,7 +324,7 @@ trainer_worker_stashes(struct mw_ranks *ranks)
     return 0;
 }
 
-/* --- another plan ------------------------------------------------------------------------------ */
+/* --- another plan ---------------------------------------------------------------------------- */
 
 /* The slot of the operator's parameters where most ops of the layer find it. */
 static uint32_t
@@ -337,7 +337,7 @@ home_of(const struct mw_plan *plan, const struct mw_op *like)
     g_error("no tensor");
 }
 
-/* One operator of a pass of the next step takes the older version.  The plan is as safe as it was. */
+/* One operator of a pass of the next step takes the older version. */
 static void
 mix_versions(void *data, const struct mw_plan *plan)
 {

@@ -53,8 +53,8 @@ tell(gpointer data)
     return NULL;
 }
 
-/* The report of a step is whole when all ranks' numbers are there.  If the gradient of one stage was
- * not finite, no update of the others mends that. */
+/* The report of a step is whole when all ranks' numbers are there.  If the gradient of one stage
+ * was not finite, no update of the others mends that. */
 static void
 complete(const struct mw_trainer *trainer, const double *told, struct mw_trainer_step *report)
 {
