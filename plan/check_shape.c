@@ -112,6 +112,11 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
     if (s->weights_later && (s->checkpoint_interval || s->kept_encodings || s->tensor_overlap))
         return mw_plan_refuse(check, "step: weights-later keeps all activations as they are, "
                                      "without an interval, encodings or tensor-overlap");
+    if (s->no_flush && (s->checkpoint_interval || s->kept_encodings || s->commits))
+        return mw_plan_refuse(check, "step: no-flush keeps all activations as they are, without an "
+                                     "interval or encodings, and commits nothing");
+    if (s->stashes && !s->no_flush)
+        return mw_plan_refuse(check, "step: stashes without no-flush");
     if (s->has_decoder && s->kept_layers && s->kept_layers >= s->decoder.layers)
         return mw_plan_refuse(check,
                               "step: keeps %" PRId64 " layers: must be fewer than the "

@@ -667,6 +667,9 @@ mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, size_t 
     if (plan->shape.only_simulated)
         return mw_plan_refuse(&check.base, "it moves data as its software does, which is "
                                            "simulated alone; one of memwall's own software runs");
+    if (plan->shape.no_flush)
+        return mw_plan_refuse(&check.base, "its steps go on over their ends, and a whole step "
+                                           "begins and ends by itself");
     if (plan->section_count) {
         if (mw_plan_unfolded_ops(plan) > MW_PLAN_STEP_OPS_MAX)
             return mw_step_check_cover(&check);

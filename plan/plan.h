@@ -520,11 +520,15 @@ struct mw_step_shape {
     bool whole_checkpoints; /* of all activations of a layer: nothing is recomputed */
     bool layer_order;       /* all micro-batches pass a checkpoint group before the next */
     bool updates_on_gpu;    /* state that rests elsewhere comes there for its update */
-    uint8_t optimizer;      /* enum mw_optimizer_kind */
-    uint8_t dtype;          /* enum mw_dtype of parameters, activations and gradients */
-    bool only_simulated;    /* its software moves data as no executor does */
-    bool score_bias; /* attention adds a bias to its scores, which some software then stores */
-    bool dropout;    /* it drops some of them */
+    bool no_flush;          /* stages of a pipeline whose steps go on over their ends: a step sends
+                             * micro-batches of the next one forward, by parameters of another
+                             * version, and takes back those of its own that the one before sent */
+    bool stashes;        /* and each micro-batch is an update, by what a program has of versions */
+    uint8_t optimizer;   /* enum mw_optimizer_kind */
+    uint8_t dtype;       /* enum mw_dtype of parameters, activations and gradients */
+    bool only_simulated; /* its software moves data as no executor does */
+    bool score_bias;     /* attention adds a bias to its scores, which some software then stores */
+    bool dropout;        /* it drops some of them */
     bool rms_norm, rotary, gated; /* the model has RMSNorm, rotary positions, a gated MLP: software
                                    * computes these in few kernels or many */
     bool has_decoder;             /* if false, no executor runs the model */

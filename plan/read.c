@@ -87,6 +87,8 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->whole_checkpoints = mw_plan_reader_skip(reader, "whole-checkpoints");
     shape->layer_order = mw_plan_reader_skip(reader, "layer-order");
     shape->updates_on_gpu = mw_plan_reader_skip(reader, "updates-on-gpu");
+    shape->no_flush = mw_plan_reader_skip(reader, "no-flush");
+    shape->stashes = mw_plan_reader_skip(reader, "stashes");
     shape->only_simulated = mw_plan_reader_skip(reader, "only-simulated");
     if (mw_plan_reader_skip(reader, "optimizer"))
         shape->optimizer =
@@ -834,7 +836,7 @@ static bool
 add_plan(struct mw_variants **variants, struct mw_plan *plan, const struct variants_text *it,
          unsigned long line, char *why, size_t why_size)
 {
-    bool whole = it->steps && !plan->shape.only_simulated;
+    bool whole = it->steps && !plan->shape.only_simulated && !plan->shape.no_flush;
     bool good = mw_plan_check(plan, why, why_size) &&
                 (!whole || mw_plan_check_step(plan, *variants != NULL, why, why_size));
 

@@ -186,6 +186,8 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_flag(writer, " whole-checkpoints", shape->whole_checkpoints);
     put_flag(writer, " layer-order", shape->layer_order);
     put_flag(writer, " updates-on-gpu", shape->updates_on_gpu);
+    put_flag(writer, " no-flush", shape->no_flush);
+    put_flag(writer, " stashes", shape->stashes);
     put_flag(writer, " only-simulated", shape->only_simulated);
     if (shape->optimizer != MW_OPTIMIZER_ADAMW) {
         put(writer, " optimizer");

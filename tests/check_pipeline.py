@@ -305,13 +305,59 @@ def check_refusals(box):
         for kept in ("--activation-checkpoint-interval 2", "--kept-bits 8"):
             yield from check_refused(box, f"{stretches} {kept}",
                                      ["--schedule interleaved", "interval 0 or 1"], 2)
-        for schedule in ("2bw", "pipedream"):
-            yield from check_refused(box, f"{run} --schedule {schedule}",
-                                     ["go on", "--schedule 1f1b"], 2)
+        yield from check_refused_without_flush(box, run)
     for options, words in (("--activation-checkpoint-interval 1", ["zb-h1", "interval 0"]),
                            ("--train norm1", ["zb-h1", "--train"]),
                            ("--kept-bits 8", ["zb-h1", "--kept-bits"])):
         yield from check_refused(box, f"{asked} --gpus 2 --pp 2 --schedule zb-h1 {options}", words)
+
+
+def check_refused_without_flush(box, run):
+    """What stages would have to agree on, or a checkpoint to hold; a plan from a file."""
+    kept = "--activation-checkpoint-interval 0"
+    box.run(f"plan {model()} -s ddp {BATCH} {MACHINE} {kept} --gpus 2 --pp 2 --schedule 2bw "
+            "-o two.plan")
+    yield from check_refused(box, f"run --plan two.plan {MACHINE} {TRAINING}",
+                             ["two.plan", "not from a file"], 2)
+    tied = run.replace(model(), "-m layers=2,hidden=32,heads=4,vocab=256,architecture=gpt2")
+    yield from check_refused(box, f"{tied} --schedule 2bw {kept}", ["--clip", "give --clip 0"], 2)
+    box.run(f"run {model()} -s ddp {BATCH} {MACHINE} {TRAINING} --save start")
+    yield from check_refused(box, f"{run} --schedule 2bw {kept} --steps 8 --from start",
+                             ["--from", "give --weights"], 2)
+    for options, words in (("--optimizer sm3", ["--optimizer sm3", "--schedule 1f1b"]),
+                           ("--loss-scale dynamic", ["--loss-scale dynamic", "give a number"]),
+                           ("--commit step", ["--commit"])):
+        yield from check_refused(box, f"{run} --schedule pipedream {kept} {options}", words, 2)
+    slices = run.replace("--pp 2", "--pp 2 --tp 2")
+    yield from check_refused(box, f"{slices} --schedule 2bw {kept}", ["--tp 1"], 4)
+    shards = run.replace("-s ddp", "-s zero1")
+    yield from check_refused(box, f"{shards} --schedule 2bw {kept}", ["zero1", "-s ddp"], 4)
+
+
+PARTS = "--train norm1,qkv --tiles 2 --logits-chunks 2"
+# Stages, ranks, micro-batches of each, family, options, and what sums in another order may be off
+# by.
+TWO_VERSIONS = [(2, 2, 3, "llama", "", 0), (4, 4, 6, "llama", "", 0), (2, 4, 2, "llama", "", 2e-4),
+                (2, 2, 2, "llama", "", 0), (2, 2, 2, "llama", PARTS, 0),
+                (2, 2, 2, "gpt2", "", 2e-4)]
+
+
+def check_two_versions(box, stages, count, micro_batches, family, options, off):
+    """Gradients of parameters one step old, with which an update that is delayed by a step updates
+    too: one rank's losses, where no gradient is clipped and no two steps' rates differ.  Those of a
+    tied embedding's copies and of data-parallel ranks are summed in another order."""
+    training = f"{TRAINING.replace('--steps 4', '--steps 6')} --clip 0 --batch 1 {MACHINE}"
+    of = f"-m layers=4,hidden=32,heads=4,vocab=256,architecture={family} --seq 16 {options} " \
+         f"{training}"
+    alone = box.run(f"run {of} --grad-accum {micro_batches * count // stages} -s zero-offload "
+                    "--dpu-start 0")
+    if len(set(losses(alone))) != 6:
+        yield f"alone: {alone.err[-300:]}"
+    together = ranks(box, count, f"run {of} --grad-accum {micro_batches} -s ddp --pp {stages} "
+                     "--schedule 2bw --activation-checkpoint-interval 0")
+    pairs = list(zip(losses(together), losses(alone)))
+    if len(pairs) != 6 or any(abs(float(a) - float(b)) > off * float(b) for a, b in pairs):
+        yield f"{losses(together)}, alone {losses(alone)}: {together.err[-300:]}"
 
 
 def check_unmatched(box):
@@ -347,6 +393,8 @@ def tests(box):
     yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)
     yield "unmatched", check_unmatched(box)
+    for row in of_rows(TWO_VERSIONS, 2) if has_ranks() else ():
+        yield (f"two versions/{' '.join(map(str, row[:5]))}", check_two_versions(box, *row))
     for name, places in of_rows(PLACES.items(), 3) if has_ranks() else ():
         yield f"losses/{name}", check_places(box, places)
     for name, places in of_rows(SCHEDULES.items(), 3) if has_ranks() else ():

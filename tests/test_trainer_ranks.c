@@ -30,10 +30,11 @@ static const struct right {
     int ranks;
 } rights[] = {
 #if !defined(MW_TEST_CUDA)
-    {"gpt2", 2},    {"gpt2-tiled", 3}, {"llama", 3}, {"llama-tiled", 2},
-    {"delayed", 2}, {"overflow", 2},   {"turns", 3},
+    {"gpt2", 2},         {"gpt2-tiled", 3}, {"llama", 3},   {"llama-tiled", 2},
+    {"delayed", 2},      {"overflow", 2},   {"turns", 3},   {"two-versions", 2},
+    {"two-versions", 4}, {"stashes", 2},    {"stashes", 4},
 #endif
-    {"resume", 3},  {"checkpoint", 3}};
+    {"resume", 3},       {"checkpoint", 3}};
 
 static void
 test_right(gconstpointer data)
@@ -55,6 +56,7 @@ static const struct failure {
 #if !defined(MW_TEST_CUDA)
     {"killed", "has ended: rank ", false},
     {"without-data", "worker: nvme: no more data", true},
+    {"mixes-versions", "is computed by parameters of two versions", false},
     {"slicing", "tensor slices that share more than sums; tp=1 runs", true},
 #endif
     {"broken-drive", "Input/output error", true},
@@ -189,7 +191,8 @@ main(int argc, char **argv)
         return trainer_worker(argv[2], argv[3], argv[4]);
     g_test_init(&argc, &argv, NULL);
     for (size_t i = 0; i < G_N_ELEMENTS(rights); i++) {
-        g_autofree char *path = g_strdup_printf("/trainer-ranks/%s", rights[i].name);
+        g_autofree char *path =
+            g_strdup_printf("/trainer-ranks/%s/%d", rights[i].name, rights[i].ranks);
         g_test_add_data_func(path, &rights[i], test_right);
     }
     g_test_add_data_func("/trainer-ranks/kills/nvme", "kills-nvme", test_kills);

@@ -28,6 +28,8 @@ ask(const struct trained_case *what, struct mw_settings *settings)
     settings->gpus_per_node = what->ranks ? mw_ranks_count(what->ranks) : 1;
     settings->partition = what->partition;
     settings->tp = what->tp ? what->tp : 1;
+    settings->pp = what->pp ? what->pp : 1;
+    settings->schedule = what->schedule;
     settings->micro_batch = what->sequences;
     settings->seq = what->seq;
     settings->grad_accum = what->grad_accum;
@@ -55,6 +57,19 @@ ask(const struct trained_case *what, struct mw_settings *settings)
     place(settings, MW_STATE_ACTIVATIONS, what->activations);
 }
 
+static struct mw_plan *
+build(const struct trained_case *what, const struct mw_sizing *sizing)
+{
+    struct mw_plan *plan = mw_build_plan(sizing), *own = plan;
+    char why[256];
+
+    if (what->pp > 1) {
+        own = mw_plan_extract(plan, (uint32_t)mw_ranks_index(what->ranks), why, sizeof why);
+        mw_plan_free(plan);
+    }
+    return own;
+}
+
 static struct mw_variants *
 variants_of(const struct trained_case *what, const struct mw_sizing *sizing)
 {
@@ -63,7 +78,7 @@ variants_of(const struct trained_case *what, const struct mw_sizing *sizing)
     bool folded = what->folds.micro_batches || what->folds.layers;
     struct mw_plan *plan = folded           ? mw_build_plan_folded(sizing, what->folds)
                            : what->one_plan ? mw_build_plan_without(sizing, dropped)
-                                            : mw_build_plan(sizing);
+                                            : build(what, sizing);
 
     if (!plan)
         g_error("%s cannot be folded", what->name);
@@ -109,6 +124,22 @@ struct run {
     int64_t *first; /* [tensor] */
 };
 
+void
+trained_batch(int64_t step, int64_t micro_batch, int64_t tokens, int64_t vocab, int32_t *ids,
+              int32_t *targets)
+{
+    GRand *rand = g_rand_new_with_seed((guint32)(1000 * step + micro_batch));
+    int32_t at = g_rand_int_range(rand, 0, (int32_t)vocab);
+
+    for (int64_t i = 0; i < tokens; i++) {
+        ids[i] = at;
+        at = g_rand_int_range(rand, 0, 4) ? (int32_t)((at * 3 + 1) % vocab)
+                                          : g_rand_int_range(rand, 0, (int32_t)vocab);
+        targets[i] = at;
+    }
+    g_rand_free(rand);
+}
+
 /* Two kinds of sequences, so that there is something to learn.  Ranks take turns in the
  * micro-batches of one rank that has as many as all. */
 static bool
@@ -123,15 +154,8 @@ batch(void *data, int64_t step, int64_t micro_batch, int32_t *ids, int32_t *targ
         memcpy(targets, run->what->targets + step * run->tokens, run->tokens * sizeof *ids);
         return true;
     }
-    GRand *rand = g_rand_new_with_seed(1000 * step + micro_batch * run->ranks + run->rank);
-    int32_t at = g_rand_int_range(rand, 0, run->vocab);
-    for (int64_t i = 0; i < run->tokens; i++) {
-        ids[i] = at;
-        at = g_rand_int_range(rand, 0, 4) ? (at * 3 + 1) % run->vocab
-                                          : g_rand_int_range(rand, 0, run->vocab);
-        targets[i] = at;
-    }
-    g_rand_free(rand);
+    trained_batch(step, micro_batch * run->ranks + run->rank, run->tokens, run->vocab, ids,
+                  targets);
     run->cursor = (step + 1) * 1000;
     return true;
 }
@@ -275,8 +299,8 @@ trained_train(const struct trained_case *what, const struct trained_course *cour
     const struct mw_plan *plan = variants->plans[*mw_variants_last(variants, &turns)];
     struct run run = {.what = what,
                       .plan = plan,
-                      .rank = what->ranks ? mw_ranks_index(what->ranks) : 0,
-                      .ranks = what->ranks ? mw_ranks_count(what->ranks) : 1,
+                      .rank = what->ranks && !what->pp ? mw_ranks_index(what->ranks) : 0,
+                      .ranks = what->ranks && !what->pp ? mw_ranks_count(what->ranks) : 1,
                       .course = course,
                       .tokens = what->sequences * what->seq,
                       .micro_batches = what->grad_accum,

@@ -40,6 +40,8 @@ struct trained_case {
     struct mw_ranks *ranks;           /* NULL: alone */
     enum mw_partition partition;
     int64_t tp; /* 0: no tensor slicing */
+    int64_t pp; /* 0: no stages.  Each rank is one, and all have the same batches */
+    enum mw_schedule schedule;
     double patience_s;
     double lr; /* 0: 1e-2 */
     int64_t skipped_in_row_max;
@@ -70,6 +72,10 @@ struct trained {
     char *notice;           /* g_free; or NULL */
     char *told;             /* lines for the user, at the start; g_free */
 };
+
+/* The tokens of a rank's micro-batch among all ranks', by seed. */
+void trained_batch(int64_t step, int64_t micro_batch, int64_t tokens, int64_t vocab, int32_t *ids,
+                   int32_t *targets);
 
 /* Threads and drives' directory are the caller's; aborts where something fails. */
 struct trained trained_run(const struct trained_case *what, int64_t steps, int threads,

@@ -387,6 +387,8 @@ static const struct trainer_worker_case cases[] = {
     {"delayed", delayed},
     {"overflow", overflow},
     {"turns", trainer_worker_turns},
+    {"two-versions", trainer_worker_two_versions},
+    {"stashes", trainer_worker_stashes},
     {"resume", resume},
     {"checkpoint", checkpoint},
     {"kills-nvme", killed_on_drives},

@@ -30,6 +30,11 @@ int trainer_worker_resume(struct mw_ranks *ranks, const char *directory);
 int trainer_worker_kills(struct mw_ranks *ranks, const char *directory, bool drives,
                          const char *part);
 
+/* --- trainer_worker_stages.c --- */
+int trainer_worker_two_versions(struct mw_ranks *ranks);
+int trainer_worker_stashes(struct mw_ranks *ranks);
+int trainer_worker_mixes_versions(struct mw_ranks *ranks); /* it must not begin */
+
 /* --- trainer_worker_turns.c --- */
 int trainer_worker_turns(struct mw_ranks *ranks);
 

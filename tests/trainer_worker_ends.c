@@ -182,5 +182,6 @@ const struct trainer_worker_case trainer_worker_ends[] = {
     {"first-diverges-late", first_diverges_late},
     {"last-diverges-late", last_diverges_late},
     {"slicing", slicing},
+    {"mixes-versions", trainer_worker_mixes_versions},
     {NULL, NULL},
 };

@@ -23,8 +23,11 @@ struct cli_run_data {
 static int64_t
 steps_ahead(const struct cli_training *training)
 {
-    /* Where there are several variants, each is barriered. */
-    return training->answer->plan->barriered ? 1 : 2;
+    const struct mw_plan *plan = training->answer->plan;
+
+    /* Where there are several variants, each is barriered.  Without a flush of the pipeline ranks
+     * learn of a wish a step later. */
+    return plan->barriered && !plan->shape.no_flush ? 1 : 2;
 }
 
 struct cli_run_data *
@@ -39,7 +42,7 @@ cli_run_data_new(const struct cli_training *training, GError **error)
     data->last = training->options.steps - 1;
     data->micro_batches = s->micro_batches;
     data->count = training->sequences * s->seq;
-    data->tokens = g_try_malloc_n(micro_batches, 2 * data->count * sizeof *data->tokens);
+    data->tokens = g_try_malloc0_n(micro_batches, 2 * data->count * sizeof *data->tokens);
     data->next = g_try_malloc_n(data->micro_batches, sizeof *data->next);
     if (!data->tokens || !data->next) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
@@ -119,6 +122,7 @@ read_ahead(struct cli_run_data *data, int64_t step, int64_t micro_batch, GError 
     return true;
 }
 
+/* Of a step after `last` it has any tokens: what goes forward by them is not used. */
 bool
 cli_run_data_batch(struct cli_run_data *data, int64_t step, int64_t micro_batch, int32_t *ids,
                    int32_t *targets, GError **error)

@@ -155,16 +155,59 @@ can_run_stretches(const struct mw_answer *answer)
             !shape->whole_checkpoints && mw_layer_set_is_empty(&shape->recomputed));
 }
 
+/* Stages whose steps go on over their ends: each updates by itself, and has passes of two steps in
+ * hand. */
+static bool
+can_run_without_flush(const struct cli_training *run, GError **error)
+{
+    const struct mw_step_shape *shape = &run->answer->plan->shape;
+    const struct cli_run_options *o = &run->options;
+    const char *optimizer = mw_optimizer_name(shape->optimizer);
+    bool spread = false;
+
+    for (uint32_t t = 0; t < run->answer->plan->tensor_count; t++)
+        spread |= !run->answer->plan->tensors[t].state_whole;
+    if (run->request->plan_file)
+        return refuse(run->request,
+                      "run takes a pipeline without a flush as it plans it, and not "
+                      "from a file: give its settings",
+                      error);
+    if (o->from || o->resume)
+        return mw_refuse(error,
+                         "--%s: no checkpoint has what a pipeline without a flush has under way; "
+                         "give --weights, which starts from weights alone, or {schedule=1f1b}",
+                         o->from ? "from" : "resume");
+    if (mw_optimizer_has_vectors(shape->optimizer))
+        return mw_refuse(error,
+                         "{optimizer=%s}: stages agree on its sums, and without a flush they do "
+                         "not wait for each other; give {schedule=1f1b}",
+                         optimizer);
+    struct mw_loss_scaling scaling = cli_training_loss_scaling(run);
+    if (scaling.min < scaling.max)
+        return mw_refuse(error, "--loss-scale dynamic: stages agree on each scale, and without a "
+                                "flush they do not wait for each other; give a number, or "
+                                "{schedule=1f1b}");
+    if (mw_plan_degree(run->answer->plan, MW_AXIS_TP) > 1)
+        return mw_refuse(error, "{tp}: tensor slices agree on the norm of their stage, which run "
+                                "does not without a flush; give {tp=1}, or {schedule=1f1b}");
+    if (mw_plan_degree(run->answer->plan, MW_AXIS_DP) > 1 && spread)
+        return mw_refuse(error, "{strategy=zero1}: run divides no optimizer state without a flush; "
+                                "give {strategy=ddp}");
+    if (shape->decoder.tied_embedding && o->optimizer.clip_norm > 0)
+        return mw_refuse(error, "{clip}: each stage clips by its own norm without a flush, and "
+                                "two stages have the tied embedding; give {clip=0}, or "
+                                "{schedule=1f1b}");
+    return true;
+}
+
 /* Whether the plan's stages can be run: with only activations and gradients between them. */
 static bool
 can_run_programs(const struct cli_training *run, GError **error)
 {
     const struct mw_step_shape *shape = &run->answer->plan->shape;
 
-    if (!run->answer->plan->barriered)
-        return mw_refuse(error, "pipeline: run ends each step before it begins the next one, and "
-                                "stages of this plan go on; give {schedule=1f1b}, gpipe, "
-                                "interleaved or zb-h1");
+    if (shape->no_flush && !can_run_without_flush(run, error))
+        return false;
     if (!can_run_stretches(run->answer))
         return mw_refuse(error, "{schedule=interleaved}: run keeps all activations of its stages "
                                 "as they are, or recomputes each layer alone; give "

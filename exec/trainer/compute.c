@@ -13,8 +13,24 @@ tensor_of(const struct mw_trainer *trainer, const struct mw_op *op)
 static void *
 part_at(const struct mw_trainer *trainer, uint32_t slot, uint8_t dtype, int64_t element)
 {
-    bool home = trainer->variant->tensor_of_home[slot] != MW_NONE;
+    bool home =
+        trainer->variant->tensor_of_home[slot] != MW_NONE || mw_trainer_is_version(trainer, slot);
     return mw_storage_address(&trainer->storage, slot, home ? mw_dtype_bytes(dtype, element) : 0);
+}
+
+/* A slot that holds a version of the parameters has all tensors.  Of two versions, the first step's
+ * are the same before an update, and behind the last one of a run before it is the older one that
+ * the next step goes back by: it is at home. */
+static void *
+params_at(const struct mw_trainer *trainer, const struct mw_tensor *tensor, uint32_t slot,
+          int64_t element)
+{
+    uint32_t index = (uint32_t)(tensor - trainer->plan->tensors);
+
+    if (trainer->passes == MW_PASSES_NEXT && !trainer->plan->shape.stashes)
+        slot = tensor->param_slot;
+    return (char *)part_at(trainer, slot, tensor->dtype, element) +
+           mw_trainer_version_at(trainer, slot, index);
 }
 
 /* Whether the layer's activations are stored in fewer bits between forward and backward. */
@@ -106,7 +122,7 @@ bind_part(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_co
     uint32_t gradient = mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT);
     compute->part = &trainer->parts[index][op->tile];
     if (param != MW_NONE)
-        compute->params = part_at(trainer, param, tensor->dtype, op->tile * tensor->param_stride);
+        compute->params = params_at(trainer, tensor, param, op->tile * tensor->param_stride);
     if (param != MW_NONE && mw_narrow_is(tensor)) {
         compute->narrow = compute->params;
         compute->narrow_dtype = (enum mw_dtype)tensor->dtype;
@@ -130,8 +146,8 @@ bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_
     compute->tokens = trainer->tokens * (chunk + 1) / chunks - compute->first_token;
     compute->ids = trainer->ids + op->micro_batch * trainer->tokens;
     compute->targets = trainer->targets + op->micro_batch * trainer->tokens;
-    compute->gradient_scale =
-        trainer->now.loss_scale / (trainer->tokens * trainer->micro_batches * trainer->ranks);
+    int64_t summed = trainer->plan->shape.stashes ? 1 : trainer->micro_batches;
+    compute->gradient_scale = trainer->now.loss_scale / (trainer->tokens * summed * trainer->ranks);
 }
 
 /* The first op of a group saves the layer's input, or restores it.  Of one that is stored in fewer

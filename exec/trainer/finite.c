@@ -302,7 +302,9 @@ mw_trainer_check_course(struct mw_trainer *trainer, const struct mw_trainer_step
                         GError **error)
 {
     bool last = step->step == trainer->durable.last_step;
-    bool over = step->skipped_in_row >= skipped_max(trainer) || (last && step->diverged);
+    /* Stages that update by themselves are no longer of one model. */
+    bool apart = trainer->variant->no_flush != NULL;
+    bool over = step->skipped_in_row >= skipped_max(trainer) || ((last || apart) && step->diverged);
 
     return !over || give_up(trainer, step, error);
 }

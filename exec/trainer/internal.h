@@ -17,6 +17,7 @@ struct mw_step_numbers {
     bool skipped;         /* the gradient was not finite */
     bool scale_was_least; /* the loss scale was the least when that was seen: no smaller one would
                            * have helped */
+    bool updated;         /* micro-batches of the step before this one have made an update each */
     bool updates_nothing; /* the step was skipped, or there is no gradient yet: parameters stay as
                            * they are */
     struct mw_update_step update, update_decaying;
@@ -70,6 +71,44 @@ struct mw_trainer_durable {
     char *block;
 };
 
+/* Which forward passes are done where a step sends those of the next one forward too. */
+enum mw_trainer_passes {
+    MW_PASSES_ALL,
+    MW_PASSES_NEXT, /* the next step's alone: before the first step */
+    MW_PASSES_LAST, /* all but these: in the last step */
+};
+
+struct mw_trainer_no_flush; /* exec/trainer/no_flush.c */
+
+/* What ranks tell each other at the end of a step: sums over them. */
+enum mw_told {
+    MW_TOLD_LOSS,
+    MW_TOLD_SKIPS,   /* ranks whose gradient was not finite */
+    MW_TOLD_SQUARES, /* of the gradient */
+    MW_TOLD_WISHES,
+    MW_TOLD_COUNT = MW_TOLD_WISHES + MW_TRAINER_WISHES,
+};
+
+/* A step whose numbers ranks exchange while they go on (exec/trainer/late.c). */
+struct mw_trainer_late {
+    struct mw_trainer_step report;
+    struct mw_timeline_row *rows; /* of its ops */
+    size_t row_count;
+    int64_t let_in_ns;
+};
+
+struct mw_trainer_telling {
+    struct mw_trainer *trainer;
+    GThread *thread; /* NULL: nothing is being told */
+    double told[MW_TOLD_COUNT];
+    bool good;
+    GError *error;
+    int64_t first, ended; /* the run's first step; steps that have ended, of all */
+    struct mw_trainer_late
+        late[4]; /* of steps 4 n, 4 n + 1 and so on: a step that ends leaves those
+                                     * of the two before it alone */
+};
+
 /* Looked up once for a variant: the places of its slots, and what its ops need. */
 struct mw_trainer_variant {
     const struct mw_plan *plan;
@@ -92,6 +131,8 @@ struct mw_trainer_variant {
     bool *queued;                         /* [op_count]: ops that the device orders */
     struct mw_trainer_ticket *tickets;    /* [2][ops of the unfolded plan]: for even and odd
                                            * steps */
+    struct mw_trainer_no_flush *no_flush; /* NULL: micro-batches go back in the step in which they
+                                           * went forward */
 };
 
 struct mw_trainer {
@@ -145,9 +186,12 @@ struct mw_trainer {
     struct mw_loss_scale scale; /* loss scale of the next step */
     bool pending;               /* gradients of the previous step wait for a delayed update */
     double pending_scale;       /* loss scale of those gradients */
-    double last_loss;           /* sum over all ranks' tokens, of the previous step */
+    enum mw_trainer_passes passes;
+    bool sent_before; /* the step before has sent the next step's first micro-batches forward */
+    double last_loss; /* sum over all ranks' tokens, of the previous step */
     struct mw_step_numbers now;
     struct mw_trainer_step reports[2]; /* of even and odd steps: two may be in flight */
+    struct mw_trainer_telling telling;
     mw_trainer_on_step on_step;
     void *on_step_data;
 };
@@ -181,6 +225,37 @@ bool mw_trainer_give_sent(struct mw_trainer *trainer, const struct mw_op *op,
 bool mw_trainer_hop(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* The stream of the collectives that an op of such a lane calls. */
 int mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op);
+
+/* --- exec/trainer/no_flush.c: stages whose steps go on over their ends --- */
+bool mw_trainer_set_up_no_flush(struct mw_trainer *trainer, GError **error);
+void mw_trainer_free_no_flush(struct mw_trainer_no_flush *no_flush); /* NULL is allowed */
+/* Makes all versions of the parameters those that are at home. */
+bool mw_trainer_start_versions(struct mw_trainer *trainer, GError **error);
+/* Whether the slot holds a version of all parameters; where it has those of a tensor, in bytes (of
+ * any other slot 0); and the version that an update writes beside homes, or instead, or MW_NONE. */
+bool mw_trainer_is_version(const struct mw_trainer *trainer, uint32_t slot);
+int64_t mw_trainer_version_at(const struct mw_trainer *trainer, uint32_t slot, uint32_t tensor);
+uint32_t mw_trainer_version_written(const struct mw_trainer *trainer, const struct mw_op *op);
+/* Whether the running pass through the plan leaves the op out. */
+bool mw_trainer_leaves_out(const struct mw_trainer *trainer, uint32_t op);
+/* How many of a step's micro-batches the step before has sent forward. */
+int64_t mw_trainer_sent_before(const struct mw_trainer *trainer);
+/* Whether the op is the first to read tokens of a micro-batch of the next step. */
+bool mw_trainer_reads_next(const struct mw_trainer *trainer, const struct mw_op *op);
+
+/* --- exec/trainer/late.c: reports of steps that end without waiting for the other ranks --- */
+/* This rank's numbers of the step that ends. */
+void mw_trainer_find_told(struct mw_trainer *trainer, double told[MW_TOLD_COUNT]);
+/* Starts to tell them, and learns those of the step before: *wish is that of any rank then. */
+bool mw_trainer_tell_late(struct mw_trainer *trainer, int *wish, GError **error);
+/* Once the lanes are through with the step: reports the step before. */
+bool mw_trainer_report_late(struct mw_trainer *trainer, int64_t step,
+                            const struct mw_timeline *timeline, GError **error);
+/* Behind the last step of a run, and also if the run has failed: then it reports nothing. */
+bool mw_trainer_report_last(struct mw_trainer *trainer, bool good, GError **error);
+void mw_trainer_free_late(struct mw_trainer *trainer);
+/* Largest wish among all ranks' of what they told, 0: none. */
+int mw_trainer_wish_of(const double told[MW_TOLD_COUNT]);
 
 /* --- exec/trainer/threads.c --- */
 /* Returns false with *error if the system refuses a thread that the run will need. */

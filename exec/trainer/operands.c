@@ -152,6 +152,8 @@ holds_part(const struct look *look, uint32_t slot, int64_t elements, bool gradie
 {
     uint32_t of_home = look->trainer->variant->tensor_of_home[slot];
 
+    if (mw_trainer_is_version(look->trainer, slot))
+        return !gradient; /* it has all tensors (exec/trainer/no_flush.c) */
     if (of_home == MW_NONE)
         return slot_holds(look, slot, 0, mw_dtype_bytes(look->tensor->dtype, elements));
     if (!gradient)

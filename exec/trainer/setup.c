@@ -529,7 +529,7 @@ set_up_variant(struct mw_trainer *trainer, const struct mw_exec_backend *run, GE
 
     index_homes(it);
     if (!mw_trainer_check_names(trainer, error) || !map_step(trainer, error) ||
-        !mw_trainer_check_operands(trainer, error))
+        !mw_trainer_set_up_no_flush(trainer, error) || !mw_trainer_check_operands(trainer, error))
         return false;
     mw_trainer_map_queues(trainer);
     it->lanes = mw_lanes_new(it->plan, *run, error);
@@ -590,6 +590,7 @@ take_down_variant(struct mw_trainer_variant *it)
     g_free(it->shared);
     g_free(it->queued);
     g_free(it->tickets);
+    mw_trainer_free_no_flush(it->no_flush);
 }
 
 void

@@ -26,13 +26,14 @@ bool
 mw_trainer_check_threads(const struct mw_trainer_options *options, GError **error)
 {
     int count = others(options->host_threads); /* the team that makes starting values */
-    bool drives = false;
+    bool drives = false, late = false;
     int threads[MW_MAX_LANES_PER_RANK][MW_LANE_KIND_COUNT] = {{0}}; /* shared in the way of
                                                                      * crew.h */
 
     for (uint32_t v = 0; v < options->variants->plan_count; v++) {
         const struct mw_plan *plan = options->variants->plans[v];
         drives |= plan->peak_bytes[MW_TIER_NVME] > 0;
+        late |= plan->shape.no_flush;
         for (uint32_t i = 0; i < plan->op_count; i++) {
             const struct mw_lane *lane = &plan->lanes[plan->ops[i].lane];
             threads[plan->ops[i].lane][lane->kind] = lane_threads(options, lane);
@@ -41,5 +42,5 @@ mw_trainer_check_threads(const struct mw_trainer_options *options, GError **erro
     for (int l = 0; l < MW_MAX_LANES_PER_RANK; l++)
         for (int kind = 0; kind < MW_LANE_KIND_COUNT; kind++)
             count += threads[l][kind];
-    return mw_thread_can_start(count + (drives ? DRIVE_THREADS : 0), error);
+    return mw_thread_can_start(count + (drives ? DRIVE_THREADS : 0) + late, error);
 }

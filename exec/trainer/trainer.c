@@ -57,6 +57,18 @@ mw_trainer_gradient_offset_bytes(const struct mw_trainer *trainer, const struct 
 /* --- begin and end of a step ----------------------------------------------------------------- */
 
 static bool
+read_batch(struct mw_trainer *trainer, int64_t step, int64_t micro_batch, GError **error)
+{
+    const struct mw_trainer_options *options = &trainer->options;
+    int64_t at = micro_batch * trainer->tokens;
+
+    return options->batch(options->data, step, micro_batch, trainer->ids + at,
+                          trainer->targets + at, error);
+}
+
+/* The first micro-batches of a step are read when the step before sends them forward, where it
+ * does. */
+static bool
 begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
 {
     const struct mw_trainer_options *options = &trainer->options;
@@ -65,10 +77,14 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
     now->step = step;
     *trainer->loss = 0;
     now->loss_scale = trainer->scale.scale;
+    now->updated = false;
+    if (trainer->passes == MW_PASSES_NEXT)
+        return true;
     now->learning_rate = options->learning_rate(options->data, now->step);
-    for (int64_t m = 0; m < trainer->micro_batches; m++)
-        if (!options->batch(options->data, now->step, m, trainer->ids + m * trainer->tokens,
-                            trainer->targets + m * trainer->tokens, error))
+    if (now->step == trainer->durable.last_step)
+        trainer->passes = MW_PASSES_LAST;
+    for (int64_t m = mw_trainer_sent_before(trainer); m < trainer->micro_batches; m++)
+        if (!read_batch(trainer, now->step, m, error))
             return false;
     return true;
 }
@@ -85,18 +101,14 @@ begun_behind(const struct mw_trainer *trainer)
 static bool
 exchange(struct mw_trainer *trainer, int *wish, GError **error)
 {
-    const struct mw_trainer_options *options = &trainer->options;
-    double told[1 + MW_TRAINER_WISHES] = {*trainer->loss};
+    struct mw_ranks *ranks = trainer->options.ranks;
+    double told[MW_TOLD_COUNT];
 
-    *wish = options->wish ? options->wish(options->data) : 0;
-    if (*wish)
-        told[*wish] = 1;
-    if (options->ranks &&
-        !mw_ranks_all_reduce_fp64(options->ranks, 0, told, G_N_ELEMENTS(told), error))
+    mw_trainer_find_told(trainer, told);
+    if (ranks && !mw_ranks_all_reduce_fp64(ranks, 0, told, MW_TOLD_COUNT, error))
         return false;
-    *trainer->loss = told[0];
-    for (*wish = MW_TRAINER_WISHES; *wish && !told[*wish]; --*wish)
-        continue;
+    *trainer->loss = told[MW_TOLD_LOSS];
+    *wish = mw_trainer_wish_of(told);
     return true;
 }
 
@@ -129,17 +141,19 @@ static bool
 end_step(struct mw_trainer *trainer, GError **error)
 {
     struct mw_step_numbers *now = &trainer->now;
-    bool committed, diverged;
+    bool committed, diverged, late = trainer->variant->no_flush != NULL;
     double nothing = 0;
     int wish;
 
     now->updates += !now->updates_nothing;
     trainer->pending = mw_plan_is_delayed(trainer->plan);
     trainer->pending_scale = now->loss_scale;
-    if (!exchange(trainer, &wish, error))
+    if (!(late ? mw_trainer_tell_late(trainer, &wish, error) : exchange(trainer, &wish, error)))
         return false;
     if (wish)
         end_early(trainer, wish);
+    if (late)
+        return true;
     if (!mw_trainer_turn_vectors(trainer, error))
         return false;
     trainer->last_loss = *trainer->loss;
@@ -199,6 +213,9 @@ perform(struct mw_trainer *trainer, const struct mw_op *op, uint32_t step, GErro
 
     if (kind == MW_OP_BEGIN)
         return begin_step(trainer, trainer->next_step + step, error);
+    if (mw_trainer_reads_next(trainer, op) &&
+        !read_batch(trainer, trainer->now.step + 1, op->micro_batch, error))
+        return false;
     return runs[kind](trainer, op, error);
 }
 
@@ -225,7 +242,7 @@ waited_ns(const struct mw_trainer *trainer, const struct mw_op *op)
     bool collective = lane->kind == MW_LANE_COLLECTIVE;
     int turns;
 
-    if (trainer->world_ranks == 1)
+    if (trainer->world_ranks == 1 || (!collective && trainer->variant->no_flush))
         return 0;
     if (collective || trainer->plan->works[op->work].kind == MW_OP_COMMIT)
         return mw_ranks_waited_ns(trainer->options.ranks,
@@ -241,6 +258,8 @@ run_op(void *context, struct mw_lanes *lanes, uint32_t op, uint32_t step, GError
     const struct mw_op numbered = mw_plan_numbered_op(trainer->plan, op), *it = &numbered;
 
     trainer->moved_ns = mw_clock_now_ns();
+    if (mw_trainer_leaves_out(trainer, op))
+        return MW_EXEC_DONE;
     if (mw_trainer_queues(trainer, op))
         return mw_trainer_queue(trainer, lanes, op, step, perform, error);
     if (mw_trainer_moves_alone(trainer, it)) {
@@ -384,7 +403,9 @@ check_variants(const struct mw_variants *variants, enum mw_dtype dtype, GError *
     for (uint32_t v = 0; v < variants->plan_count; v++) {
         if (!check_variant(variants->plans[v], dtype, error))
             return false;
-        if (!mw_plan_check_step(variants->plans[v], true, why, sizeof why))
+        /* Where steps go on over their ends, exec/trainer/no_flush.c looks at the ops. */
+        if (!variants->plans[v]->shape.no_flush &&
+            !mw_plan_check_step(variants->plans[v], true, why, sizeof why))
             return mw_fail(error, MW_ERROR_INVALID, "the plan is no whole step: %s", why);
     }
     return true;
@@ -461,8 +482,9 @@ verify_start(const struct mw_trainer *trainer, GError **error)
 static bool
 make_state(struct mw_trainer *trainer, GError **error)
 {
-    return resumes(trainer) ? mw_trainer_resume(trainer, error)
-                            : mw_trainer_start_state(trainer, error);
+    return (resumes(trainer) ? mw_trainer_resume(trainer, error)
+                             : mw_trainer_start_state(trainer, error)) &&
+           mw_trainer_start_versions(trainer, error);
 }
 
 static bool
@@ -570,6 +592,7 @@ mw_trainer_free(struct mw_trainer *trainer)
     mw_crew_free(trainer->crew);
     mw_trainer_close_commit(trainer);
     mw_trainer_free_vectors(trainer);
+    mw_trainer_free_late(trainer);
     mw_storage_close(&trainer->storage);
     g_free(trainer);
 }
@@ -580,6 +603,8 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
     struct mw_trainer *trainer = data;
     struct mw_trainer_step *report = &trainer->reports[(trainer->next_step + step) % 2];
 
+    if (trainer->variant->no_flush)
+        return mw_trainer_report_late(trainer, trainer->next_step + step, timeline, error);
     report->plan = trainer->plan;
     report->timeline = timeline;
     report->let_in_ns = mw_lanes_let_in_ns(trainer->variant->lanes, step);
@@ -587,14 +612,31 @@ step_ended(void *data, uint32_t step, const struct mw_timeline *timeline, GError
            mw_trainer_check_course(trainer, report, error);
 }
 
+/* Sends the first micro-batches of the first step forward, where the step before would have. */
+static bool
+send_first(struct mw_trainer *trainer, GError **error)
+{
+    if (!trainer->variant->no_flush || trainer->sent_before)
+        return true;
+    trainer->passes = MW_PASSES_NEXT;
+    trainer->next_step--;
+    trainer->sent_before = mw_lanes_run(trainer->variant->lanes, 1, NULL, NULL, error);
+    trainer->next_step++;
+    return trainer->sent_before;
+}
+
 /* Runs steps of one variant. */
 static bool
 run_steps(struct mw_trainer *trainer, int64_t steps, GError **error)
 {
-    if (!mw_lanes_run(trainer->variant->lanes, steps, step_ended, trainer, error)) {
+    trainer->passes = MW_PASSES_ALL;
+    trainer->telling.first = trainer->next_step;
+    bool good = mw_lanes_run(trainer->variant->lanes, steps, step_ended, trainer, error);
+    if (!mw_trainer_report_last(trainer, good, error)) {
         give_back_drives(trainer);
         return false;
     }
+    trainer->sent_before = trainer->passes == MW_PASSES_ALL;
     trainer->next_step = MIN(trainer->next_step + steps, trainer->durable.last_step + 1);
     return true;
 }
@@ -612,7 +654,8 @@ mw_trainer_run(struct mw_trainer *trainer, int64_t steps, mw_trainer_on_step on_
     while (trainer->next_step <= trainer->durable.last_step) {
         int64_t first = trainer->next_step, left = trainer->durable.last_step + 1 - first;
         mw_trainer_turn_to(trainer, first);
-        if (!run_steps(trainer, mw_variants_alike(trainer->options.variants, first, left), error))
+        if (!send_first(trainer, error) ||
+            !run_steps(trainer, mw_variants_alike(trainer->options.variants, first, left), error))
             return false;
     }
     return true;

@@ -341,6 +341,15 @@ prepare_update(struct mw_trainer *trainer, double scale)
                                              o->epsilon, o->weight_decay, now->updates + 1, factor);
 }
 
+/* Where each micro-batch is an update, the last one of a step is counted when the step ends. */
+static void
+count_update(struct mw_step_numbers *now, bool each)
+{
+    now->updates += each && now->updated && !now->updates_nothing;
+    now->skipped &= now->updated;
+    now->updated = true;
+}
+
 /* A gradient that is not finite updates nothing.  Neither does a delayed update that has no
  * gradient yet. */
 bool
@@ -352,11 +361,13 @@ mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **er
     double scale = delayed ? trainer->pending_scale : now->loss_scale;
     double squares = own_squares(trainer);
 
+    count_update(now, trainer->plan->shape.stashes);
     /* The gradient may be finite even if the loss is not; the sum tells all ranks. */
     if (!isfinite(delayed ? trainer->last_loss : *trainer->loss))
         squares = NAN;
-    if (!mw_trainer_sum(trainer, trainer->plan->lanes[op->lane].index, &squares, error))
+    if (!mw_trainer_sum(trainer, mw_trainer_stream(trainer, op), &squares, error))
         return false;
+    bool skipped_before = now->skipped; /* in this step, that of a micro-batch */
     now->skipped = false;
     now->gradient_norm = 0;
     now->updates_nothing = delayed && !trainer->pending;
@@ -368,6 +379,7 @@ mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **er
         isfinite(squares) && mw_trainer_fits(clips(trainer) ? clip_norm : now->gradient_norm);
     now->skipped = now->updates_nothing =
         mw_loss_scale_step(&trainer->options.loss_scaling, &trainer->scale, !fits);
+    now->skipped |= skipped_before;
     prepare_update(trainer, scale);
     return mw_trainer_take_sides(trainer, trainer->plan->lanes[op->lane].index, error);
 }
@@ -380,7 +392,8 @@ struct operands {
     char *state;
     uint32_t gradients; /* buffer; MW_NONE: gradients are at home */
     int64_t gradients_at_bytes;
-    uint32_t params; /* buffer; MW_NONE: parameters are at home */
+    uint32_t params;  /* buffer; MW_NONE: parameters are at home */
+    uint32_t version; /* slot of a version of all parameters, in which they are then; or MW_NONE */
     bool device;
 };
 
@@ -395,6 +408,7 @@ find_operands(const struct mw_trainer *trainer, const struct mw_op *op)
         .state = mw_storage_address(&trainer->storage, state, 0),
         .gradients = incoming,
         .params = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION),
+        .version = mw_trainer_version_written(trainer, op),
         .device = !trainer->plan->works[op->work].host,
     };
 
@@ -410,6 +424,20 @@ kept_at(const struct mw_trainer *trainer, const struct operands *it, enum mw_kep
 {
     return it->state + mw_optimizer_kept_at_bytes(trainer->plan->shape.optimizer, kept,
                                                   trainer->plan->chunks[it->chunk].elements);
+}
+
+/* Where the parameters of a piece are that the update writes. */
+static void *
+params_at(const struct mw_trainer *trainer, const struct operands *it, const struct mw_piece *piece)
+{
+    uint32_t slot = it->version == MW_NONE ? tensor_of(trainer, piece)->param_slot : it->version;
+
+    if (it->params != MW_NONE)
+        return mw_storage_address(&trainer->storage, it->params,
+                                  mw_trainer_element_bytes(trainer) * piece->at);
+    return mw_storage_address(&trainer->storage, slot,
+                              mw_trainer_version_at(trainer, slot, piece->tensor) +
+                                  in_home(trainer, piece, MW_HOME_PARAMS));
 }
 
 /* What a piece's update reads and writes beside its moments. */
@@ -435,11 +463,7 @@ arrays_of(const struct mw_trainer *trainer, const struct operands *it, const str
                 : mw_storage_address(storage, tensor->gradient_slot,
                                      in_home(trainer, piece, MW_HOME_GRADIENTS)),
         .fp32 = tensor->gradient_dtype == MW_DTYPE_FP32,
-        .param =
-            it->params != MW_NONE
-                ? mw_storage_address(storage, it->params, mw_trainer_element_bytes(trainer) * at)
-                : mw_storage_address(storage, tensor->param_slot,
-                                     in_home(trainer, piece, MW_HOME_PARAMS)),
+        .param = params_at(trainer, it, piece),
     };
 }
 
@@ -581,11 +605,34 @@ update_by_ranges(struct mw_trainer *trainer, const struct operands *it, GError *
     return true;
 }
 
+/* Of two versions, the newer one goes to where the older one was, and the update makes a new one in
+ * its place. */
+static bool
+change_places(struct mw_trainer *trainer, const struct operands *it, GError **error)
+{
+    const struct mw_trainer_chunk *chunk = &trainer->chunks[it->chunk];
+    const struct mw_storage *storage = &trainer->storage;
+
+    if (it->version == MW_NONE || trainer->plan->shape.stashes)
+        return true;
+    for (int64_t i = 0; i < chunk->piece_count; i++) {
+        const struct mw_piece *piece = &chunk->pieces[i];
+        void *home = mw_storage_address(storage, tensor_of(trainer, piece)->param_slot,
+                                        in_home(trainer, piece, MW_HOME_PARAMS));
+        if (!storage->backend->copy(storage->device, home, params_at(trainer, it, piece),
+                                    mw_trainer_element_bytes(trainer) * piece->elements, error))
+            return false;
+    }
+    return true;
+}
+
 bool
 mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     struct operands it = find_operands(trainer, op);
 
+    if (!change_places(trainer, &it, error))
+        return false;
     return trainer->now.updates_nothing || has_narrow_moments(trainer)
                ? update_by_pieces(trainer, &it, error)
                : update_by_ranges(trainer, &it, error);

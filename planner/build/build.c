@@ -298,6 +298,8 @@ shape_of(const struct mw_sizing *sizing)
         .whole_checkpoints = mw_settings_keeps_whole(s),
         .layer_order = mw_settings_layer_order(s),
         .updates_on_gpu = mw_settings_updates_on_gpu(s),
+        .no_flush = mw_settings_no_flush(s),
+        .stashes = mw_settings_stashes(s),
         .optimizer = (uint8_t)s->optimizer,
         .dtype = (uint8_t)s->dtype,
         .rms_norm = mw_model_has_rms_norm(sizing->model),
@@ -306,7 +308,7 @@ shape_of(const struct mw_sizing *sizing)
         .score_bias = sizing->model->family && sizing->model->family->score_bias,
         .dropout = sizing->model->dropout,
         .only_simulated = sizing->reduced_at_end || sizing->gradients_swapped ||
-                          mw_sizing_scatters_stages(sizing) || mw_settings_no_flush(s),
+                          mw_sizing_scatters_stages(sizing),
     };
 
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&

@@ -30,6 +30,7 @@ static const struct mw_schedule_row rows[MW_SCHEDULE_COUNT] = {
                            .way = "gradients of weights fill bubbles",
                            .weights_later = true},
     [MW_SCHEDULE_2BW] = {.name = "2bw",
+                         .runs = true,
                          .order = "1f1b without a flush, two versions of parameters, updates with "
                                   "gradients one step old",
                          .bubble = "none",
@@ -37,6 +38,7 @@ static const struct mw_schedule_row rows[MW_SCHEDULE_COUNT] = {
                          .way = "two versions of parameters, gradients one step old, and no flush",
                          .no_flush = true},
     [MW_SCHEDULE_PIPEDREAM] = {.name = "pipedream",
+                               .runs = true,
                                .order = "1f1b without a flush, an update after each micro-batch, "
                                         "p - s versions of parameters (weight stashing)",
                                .bubble = "none",
