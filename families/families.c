@@ -227,6 +227,22 @@ static const struct mw_family_tensors mixtral_tensors = {
     .beside = {".rotary_emb.inv_freq"},
 };
 
+const struct mw_family_tensors mw_family_qwen3_moe_tensors = {
+    .base = "model.",
+    .layer = "layers",
+    .of =
+        {
+            LLAMA_ENDS,
+            LLAMA_HEAD_NORMS,
+            LLAMA_ATTENTION,
+            [MW_WEIGHT_ROUTER] = "mlp.gate.weight",
+            [MW_WEIGHT_EXPERT_GATE] = "mlp.experts.*.gate_proj.weight",
+            [MW_WEIGHT_EXPERT_UP] = "mlp.experts.*.up_proj.weight",
+            [MW_WEIGHT_EXPERT_DOWN] = "mlp.experts.*.down_proj.weight",
+        },
+    .beside = {".rotary_emb.inv_freq"},
+};
+
 static const struct mw_family_tensors phi3_tensors = {
     .base = "model.",
     .layer = "layers",

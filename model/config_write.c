@@ -116,8 +116,9 @@ mw_model_write_config(const struct mw_decoder *decoder)
                            "  \"model_type\": \"%s\",\n"
                            "  \"architectures\": [\"%s\"],\n",
                            family->name, family->run.class_name);
-    for (const struct mw_family_key *key = family->keys; key && key->name; key++)
-        if (!stands_before(family->keys, key))
+    const struct mw_family_key *keys = family->run.keys ? family->run.keys : family->keys;
+    for (const struct mw_family_key *key = keys; key && key->name; key++)
+        if (!stands_before(keys, key))
             put_key(text, key, decoder);
     g_string_append_printf(text, "  \"tie_word_embeddings\": %s\n}\n",
                            decoder->tied_embedding ? "true" : "false");

@@ -213,7 +213,10 @@ static bool
 read_object(const struct mw_model *model, JsonObject *object, const char *origin,
             struct mw_decoder *decoder, GError **error)
 {
-    for (const struct mw_family_key *key = model->family->keys; key && key->name; key++)
+    const struct mw_family *family = model->family;
+
+    for (const struct mw_family_key *key = family->run.keys ? family->run.keys : family->keys;
+         key && key->name; key++)
         if (!read_key(object, key, origin, decoder, error))
             return false;
     return true;
