@@ -2,13 +2,15 @@
 """Trains mixtures of experts with transformers and with memwall, from the same weights on the same
 tokens in fp32, and compares the losses and the gradients' norms of every step.
 
-    PYTHON-WITH-TORCH tests/peer_experts.py build/cli/memwall [STEPS]
+    PYTHON-WITH-TORCH tests/peer_experts.py build/cli/memwall [--record] [--steps N]
 
-No part of the build or of the tests.  A model is made by transformers, which writes its weights as
-its checkpoints have them; `memwall run --weights` starts from these.  AdamW is PyTorch's, with
-memwall's numbers: matrices decay, and gradients are clipped to norm 1.  In the end memwall's saved
-weights are loaded by transformers and compared with those that it trained.
+No part of the build or of the tests, which read what --record writes: the losses and norms of
+transformers, from the weights that memwall starts with.  Each way is tried: memwall starts from
+weights that transformers wrote (--weights), and transformers from those that memwall saved.  AdamW
+is PyTorch's, with memwall's numbers: matrices decay, and gradients are clipped to norm 1.  In the
+end memwall's saved weights are loaded by transformers and compared with those that it trained.
 """
+import argparse
 import json
 import os
 import pathlib
@@ -22,33 +24,33 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+RECORDED = ROOT / "tests/fixtures/experts"
 TEXT = ROOT / "data/psalms-proverbs.txt"
 SEQUENCES, TOKENS, LR = 4, 32, 1e-3
-DIMENSIONS = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-              "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
-              "vocab_size": 256, "tie_word_embeddings": False}
-QWEN3 = {"head_dim": 16, "moe_intermediate_size": 48, "decoder_sparse_step": 1,
-         "mlp_only_layers": []}
-CASES = {
-    "mixtral, top 2 of 4": ("Mixtral", {"num_local_experts": 4, "num_experts_per_tok": 2}),
-    "mixtral, top 3 of 8": ("Mixtral", {"num_local_experts": 8, "num_experts_per_tok": 3}),
-    "qwen3_moe, top 1 of 8, as Switch": ("Qwen3Moe", QWEN3 | {
-        "num_experts": 8, "num_experts_per_tok": 1, "norm_topk_prob": False}),
-    "qwen3_moe, top 4 of 16": ("Qwen3Moe", QWEN3 | {
-        "num_experts": 16, "num_experts_per_tok": 4, "norm_topk_prob": True}),
-}
 
 
-def make(kind, changes):
+def classes(config):
+    kind = {"mixtral": "Mixtral", "qwen3_moe": "Qwen3Moe"}[config["model_type"]]
+    return getattr(transformers, f"{kind}Config"), getattr(transformers, f"{kind}ForCausalLM")
+
+
+def make(config):
     """Scores of a few deviations, so that few tokens have experts that are nearly as probable."""
     torch.manual_seed(7)
-    config = getattr(transformers, f"{kind}Config")(**DIMENSIONS, **changes)
-    config._attn_implementation = "eager"
-    model = getattr(transformers, f"{kind}ForCausalLM")(config).float()
+    settings, model = classes(config)
+    its = settings(**{key: value for key, value in config.items() if key != "model_type"})
+    its._attn_implementation = "eager"
+    made = model(its).float()
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for name, parameter in made.named_parameters():
             if name.endswith(".gate.weight"):
                 parameter.mul_(20)
+    return made
+
+
+def load(config, folder):
+    model = classes(config)[1].from_pretrained(folder, dtype=torch.float32,
+                                               attn_implementation="eager")
     return model.train()
 
 
@@ -75,40 +77,62 @@ def train(model, steps):
         yield float(loss.detach()), float(norm)
 
 
-def run(memwall, folder, steps):
-    subprocess.run([memwall, "run", "-m", "model/config.json", "--weights", "model", "-H",
-                    "rtx4090", "-s", "ddp", "--backend", "cpu", "--dtype", "fp32", "--data",
-                    str(TEXT), "--batch", str(SEQUENCES), "--seq", str(TOKENS), "--steps",
-                    str(steps), "--lr", str(LR), "--log", "log", "--save", "saved"], cwd=folder,
-                   stdout=subprocess.DEVNULL, check=True, env={**os.environ, "HOME": str(folder)})
+def run(memwall, folder, steps, *options, rate=LR):
+    subprocess.run([memwall, "run", "-m", "config.json", "-H", "rtx4090", "-s", "ddp", "--backend",
+                    "cpu", "--dtype", "fp32", "--data", str(TEXT), "--batch", str(SEQUENCES),
+                    "--seq", str(TOKENS), "--steps", str(steps), "--lr", str(rate), "--log", "log",
+                    "--overwrite", *options], cwd=folder, stdout=subprocess.DEVNULL, check=True,
+                   env={**os.environ, "HOME": str(folder)})
     lines = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
     return [(line["loss"], line["gradient_norm"]) for line in lines]
 
 
-def compare(memwall, name, steps):
-    kind, changes = CASES[name]
-    model = make(kind, changes)
+def difference(ours, theirs):
+    return max(abs(a / b - 1) for own, other in zip(ours, theirs) for a, b in zip(own, other))
+
+
+def compare(memwall, name, config, steps):
+    """What transformers made from memwall's start, and whether all is alike."""
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
-        model.save_pretrained(folder / "model")
-        theirs, ours = list(train(model, steps)), run(memwall, folder, steps)
-        saved = type(model).from_pretrained(folder / "saved", dtype=torch.float32)
-    off = max(abs(ours[i][k] / theirs[i][k] - 1) for i in range(steps) for k in range(2))
+        (folder / "config.json").write_text(json.dumps(config))
+        make(config).save_pretrained(folder / "given")
+        given = load(config, folder / "given")
+        theirs = list(train(given, steps))
+        off = difference(run(memwall, folder, steps, "--weights", "given", "--save", "after"),
+                         theirs)
+        after = load(config, folder / "after")
+        run(memwall, folder, 1, "--save", "start", rate=1e-12)
+        recorded = list(train(load(config, folder / "start"), steps))
+        off_start = difference(run(memwall, folder, steps), recorded)
     with torch.no_grad():
         apart = max(float((a - b).norm() / b.norm())
-                    for a, b in zip(saved.parameters(), model.parameters()))
-    print(f"{name:34} loss {theirs[0][0]:.6f} to {theirs[-1][0]:.6f} (ours {ours[-1][0]:.6f}); "
-          f"losses and norms at most {off:.1e} off, weights {apart:.1e}", flush=True)
-    return len(ours) == steps and off < 1e-3
+                    for a, b in zip(after.parameters(), given.parameters()))
+    print(f"{name:16} loss {theirs[0][0]:.6f} to {theirs[-1][0]:.6f}: losses and norms at most "
+          f"{off:.1e} off, weights {apart:.1e}; from memwall's start {off_start:.1e}", flush=True)
+    return recorded, max(off, off_start) < 1e-4
 
 
 def main():
-    memwall = str(pathlib.Path(sys.argv[1]).resolve())
-    steps = int(sys.argv[2]) if len(sys.argv) > 2 else 24
-    print(f"torch {torch.__version__}, transformers {transformers.__version__}, {steps} steps of "
-          f"{SEQUENCES} sequences of {TOKENS} tokens")
-    good = [compare(memwall, name, steps) for name in CASES]
-    return 0 if all(good) else 1
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("memwall", type=pathlib.Path)
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--steps", type=int, default=24)
+    asked = parser.parse_args()
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
+    good = True
+    print(f"{versions}, {asked.steps} steps of {SEQUENCES} sequences of {TOKENS} tokens")
+    for path in sorted(RECORDED.glob("*.json")):
+        case = json.loads(path.read_text())
+        steps, alike = compare(str(asked.memwall.resolve()), path.stem, case["config"],
+                               asked.steps)
+        good &= alike
+        if asked.record:
+            lines = ",\n  ".join(json.dumps(step) for step in steps)
+            path.write_text(f'{{"config": {json.dumps(case["config"])},\n "by": "{versions}",\n'
+                            f' "loss_and_norm": [\n  {lines}]}}\n')
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -51,39 +51,29 @@ cuts_heads(const struct mw_decoder *decoder, const struct mw_tensor *tensor)
     return decoder->qk_norm && tensor->tiles > 1 && tensor->operators >> MW_OPERATOR_QKV & 1;
 }
 
-/* What of a mixture no operator does. */
+/* What of a mixture no operator does; the command says before in which settings. */
 static bool
 check_mixture(const struct mw_plan *plan, GError **error)
 {
     const struct mw_step_shape *shape = &plan->shape;
+    const struct mw_decoder *d = &shape->decoder;
     const uint32_t of_experts = 1u << MW_OPERATOR_MLP_UP | 1u << MW_OPERATOR_MLP_DOWN;
-    const char *wrong = NULL;
+    int64_t element = mw_compute_element_bytes(shape->dtype);
+    bool good = !d->lora_rank && !shape->kept_encodings && !shape->weights_later &&
+                !mw_optimizer_has_vectors(shape->optimizer);
 
-    if (!shape->decoder.experts)
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (plan->tensors[t].operators & of_experts)
+            good &= plan->tensors[t].tiles == 1 && plan->tensors[t].trainable;
+    if (!d->experts)
         return true;
-    for (uint32_t t = 0; t < plan->tensor_count; t++) {
-        bool has = plan->tensors[t].operators & of_experts;
-        if (has && plan->tensors[t].tiles > 1)
-            wrong = "cuts experts into tiles: a mixture's must be whole";
-        else if (has && !plan->tensors[t].trainable)
-            wrong = "has frozen experts: a mixture's must be trained";
-    }
-    if (shape->decoder.lora_rank)
-        wrong = "has adapters: a mixture must be trained without";
-    else if (shape->kept_encodings)
-        wrong = "keeps activations in fewer bits: a mixture's must be kept as they are";
-    else if (shape->weights_later)
-        wrong = "computes gradients of weights later: a mixture's must come with the others";
-    else if (mw_optimizer_has_vectors(shape->optimizer))
-        wrong = "has an optimizer with vectors of rows and columns: a mixture must have another";
-    else if (4 * shape->decoder.experts_per_token >
-             mw_compute_element_bytes(shape->dtype) *
-                 MAX(shape->decoder.hidden, mw_decoder_q(&shape->decoder)))
-        wrong = "lets a token visit more experts than its hidden state has room for the gradients "
-                "of their weights";
-    if (wrong)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the plan %s to run", wrong);
-    return !wrong;
+    if (!good)
+        return mw_refuse(error, "the plan's mixture of experts is not run as the plan has it");
+    return 4 * d->experts_per_token <= element * MAX(d->hidden, mw_decoder_q(d)) ||
+           mw_refuse(error,
+                     "a token visits %" G_GINT64_FORMAT " experts, and a hidden state of "
+                     "%" G_GINT64_FORMAT " elements has no room for as many gradients",
+                     d->experts_per_token, d->hidden);
 }
 
 bool
