@@ -185,13 +185,13 @@ static const struct mw_family_tensors gpt2_tensors = {
     [MW_WEIGHT_TOKENS] = "embed_tokens.weight", [MW_WEIGHT_NORM1] = "input_layernorm.weight",      \
     [MW_WEIGHT_PROJECTION] = "self_attn.o_proj.weight",                                            \
     [MW_WEIGHT_PROJECTION_BIAS] = "self_attn.o_proj.bias",                                         \
-    [MW_WEIGHT_NORM2] = "post_attention_layernorm.weight",                                         \
-    [MW_WEIGHT_FINAL_NORM] = "norm.weight", [MW_WEIGHT_LOGITS] = "lm_head.weight"
+    [MW_WEIGHT_NORM2] = "post_attention_layernorm.weight", [MW_WEIGHT_FINAL_NORM] = "norm.weight", \
+    [MW_WEIGHT_LOGITS] = "lm_head.weight"
 #define LLAMA_HEAD_NORMS                                                                           \
     [MW_WEIGHT_Q_NORM] = "self_attn.q_norm.weight", [MW_WEIGHT_K_NORM] = "self_attn.k_norm.weight"
 #define LLAMA_TENSORS                                                                              \
     LLAMA_ENDS, LLAMA_HEAD_NORMS, [MW_WEIGHT_DOWN] = "mlp.down_proj.weight",                       \
-                [MW_WEIGHT_DOWN_BIAS] = "mlp.down_proj.bias"
+                                  [MW_WEIGHT_DOWN_BIAS] = "mlp.down_proj.bias"
 #define LLAMA_ATTENTION                                                                            \
     [MW_WEIGHT_Q] = "self_attn.q_proj.weight", [MW_WEIGHT_K] = "self_attn.k_proj.weight",          \
     [MW_WEIGHT_V] = "self_attn.v_proj.weight", [MW_WEIGHT_Q_BIAS] = "self_attn.q_proj.bias",       \

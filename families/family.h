@@ -269,7 +269,7 @@ struct mw_family_run {
     enum mw_decoder_activation activation;
     double norm_epsilon, rope_theta;
     const struct mw_family_tensors *tensors;
-    bool router_renormalizes; /* of a mixture, as struct mw_decoder has it */
+    bool router_renormalizes;         /* of a mixture, as struct mw_decoder has it */
     const struct mw_family_key *keys; /* with meanings, of a row of formulas; NULL: the row's own */
 };
 

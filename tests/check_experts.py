@@ -61,8 +61,8 @@ def check_places(box, options):
     made = {}
     for placement in of_rows(PLACEMENTS, 3):
         for threads in "12":
-            answer = box.run(f"run -m model.json {ALONE} {ASKED} {options} --batch 2 --grad-accum 2 "
-                             f"--steps 3 --save out --overwrite {placement}",
+            answer = box.run(f"run -m model.json {ALONE} {ASKED} {options} {placement} --batch 2 "
+                             "--grad-accum 2 --steps 3 --save out --overwrite",
                              OMP_NUM_THREADS=threads)
             made[f"{placement}, {threads} threads"] = (weights(box, "out") if not answer.status
                                                        else answer.err)

@@ -51,8 +51,7 @@ static struct routed
 route(const struct mw_reference_pass *r, int64_t layer, const double *x)
 {
     const struct mw_decoder *d = r->d;
-    const double *w =
-        mw_reference_params(r, MW_OPERATOR_MLP_UP, layer) + places_of(d, 0).router;
+    const double *w = mw_reference_params(r, MW_OPERATOR_MLP_UP, layer) + places_of(d, 0).router;
     struct routed to = {mw_reference_zeros(d->experts), mw_reference_zeros(d->experts), 0};
     double all = 0;
 

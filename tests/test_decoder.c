@@ -35,8 +35,10 @@ static void
 test_presets_refused(void)
 {
     static const char *const rows[][2] = {
-        {"opt-1.3b", "row 2 of their table"},         {"deepseek-v3", "a mixture of experts"},
-        {"gemma-3-4b", "four norms in a layer"}, {"zi-6b-50b", "without a vocabulary"},
+        {"opt-1.3b", "row 2 of their table"},
+        {"deepseek-v3", "a mixture of experts"},
+        {"gemma-3-4b", "four norms in a layer"},
+        {"zi-6b-50b", "without a vocabulary"},
 
     };
 

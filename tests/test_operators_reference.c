@@ -93,10 +93,10 @@ static void
 set_families(struct variant *all, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        all[i].decoder.family = mw_family_find(all[i].decoder.experts                  ? "mixtral"
+        all[i].decoder.family = mw_family_find(all[i].decoder.experts                   ? "mixtral"
                                                : all[i].decoder.kind == MW_DECODER_GPT2 ? "gpt2"
-                                               : g_str_has_prefix(all[i].name, "phi3") ? "phi3"
-                                                                                       : "llama");
+                                               : g_str_has_prefix(all[i].name, "phi3")  ? "phi3"
+                                                                                        : "llama");
 }
 
 struct inputs {

@@ -88,12 +88,12 @@ copies_width(const struct mw_decoder *decoder)
 static int64_t
 layer_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unread)
 {
-    return tokens * (2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) +
-                     up_width(decoder) + raw_width(decoder) + lora_widths(decoder) +
-                     2 * copies_width(decoder) +
-                     kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
-                     kept_width(unread, MW_OPERATOR_MLP_UP, decoder->hidden) +
-                     kept_width(unread, MW_OPERATOR_MLP_DOWN, mw_decoder_inner(decoder)));
+    return tokens *
+           (2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) + up_width(decoder) +
+            raw_width(decoder) + lora_widths(decoder) + 2 * copies_width(decoder) +
+            kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
+            kept_width(unread, MW_OPERATOR_MLP_UP, decoder->hidden) +
+            kept_width(unread, MW_OPERATOR_MLP_DOWN, mw_decoder_inner(decoder)));
 }
 
 /* The last layer's MLP_DOWN reads `act` while it writes `hidden`. */
@@ -133,7 +133,8 @@ mw_activation_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int6
 static int64_t
 inputs_width(const struct mw_decoder *decoder)
 {
-    return 4 * decoder->hidden + mw_decoder_q(decoder) + mw_decoder_inner(decoder) + raw_width(decoder);
+    return 4 * decoder->hidden + mw_decoder_q(decoder) + mw_decoder_inner(decoder) +
+           raw_width(decoder);
 }
 
 /* The gradients of out, up, n2, x2, qkv, n1 and heads. */
@@ -163,14 +164,16 @@ mw_activation_layout_add_coded(struct mw_activation_layout *layout,
 {
     layout->coded_layers = layers;
     layout->coded_bytes = mw_dtype_bytes(MW_DTYPE_MXFP8, layout->layer_elements);
-    layout->bytes += layers * (mw_decoder_fp32_bytes(decoder, sequences * seq) + layout->coded_bytes);
+    layout->bytes +=
+        layers * (mw_decoder_fp32_bytes(decoder, sequences * seq) + layout->coded_bytes);
 }
 
 static char *
 behind_sums(const struct mw_decoder *decoder, int64_t tokens,
             const struct mw_activation_layout *layout, void *base)
 {
-    return (char *)base + (layout->layers + layout->coded_layers) * mw_decoder_fp32_bytes(decoder, tokens);
+    return (char *)base +
+           (layout->layers + layout->coded_layers) * mw_decoder_fp32_bytes(decoder, tokens);
 }
 
 struct taker {
@@ -264,8 +267,8 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     activations.x2 = take(&from, one);
     activations.n2 = take_kept(&from, layout, MW_OPERATOR_MLP_UP, one, wide);
     activations.up = take(&from, tokens * up_width(decoder));
-    activations.act = take_kept(&from, layout, MW_OPERATOR_MLP_DOWN,
-                                tokens * mw_decoder_inner(decoder), wide);
+    activations.act =
+        take_kept(&from, layout, MW_OPERATOR_MLP_DOWN, tokens * mw_decoder_inner(decoder), wide);
     activations.copies = take(&from, tokens * copies_width(decoder));
     activations.results = take(&from, tokens * copies_width(decoder));
     activations.raw = take(&from, tokens * raw_width(decoder));

@@ -35,8 +35,8 @@ struct mw_part {
     /* QKV, PROJECTION, MLP_UP, MLP_DOWN, LOGITS, EMBEDDING; of a mixture's experts that of the
      * first one, behind which the others' lie: in MLP_UP all gates, then all of up. */
     struct mw_part_matrix matrix;
-    int64_t router_at;                    /* of a mixture's MLP_UP: [experts, hidden] */
-    struct mw_part_matrix positions;      /* the learned position table; rows 0 without one */
+    int64_t router_at;               /* of a mixture's MLP_UP: [experts, hidden] */
+    struct mw_part_matrix positions; /* the learned position table; rows 0 without one */
     /* Of adapters: A of each of the operator's matrices, one below the other, and so the B's. */
     int64_t lora_in_at, lora_out_at;
     int64_t elements;

@@ -103,8 +103,8 @@ up_products(const struct mw_compute *c, struct mw_multiply out[MW_MULTIPLIES_MAX
 
     if (!c->backward) {
         out[count++] = (struct mw_multiply){
-            .product = {.m = tokens, .n = experts, .k = hidden, .b_transposed = true,
-                        .c_fp32 = true},
+            .product =
+                {.m = tokens, .n = experts, .k = hidden, .b_transposed = true, .c_fp32 = true},
             .c = c->layer->router,
             .a = c->layer->n2,
             .b = mw_operator_param_at(c, at),
@@ -112,8 +112,8 @@ up_products(const struct mw_compute *c, struct mw_multiply out[MW_MULTIPLIES_MAX
         return count;
     }
     out[count++] = (struct mw_multiply){
-        .product = {.m = tokens, .n = hidden, .k = experts, .ld_a = score_stride(c),
-                    .accumulate = true},
+        .product =
+            {.m = tokens, .n = hidden, .k = experts, .ld_a = score_stride(c), .accumulate = true},
         .c = c->layer->gradient.n2,
         .a = c->layer->router,
         .b = mw_operator_param_at(c, at),
@@ -122,8 +122,12 @@ up_products(const struct mw_compute *c, struct mw_multiply out[MW_MULTIPLIES_MAX
         return count;
     struct mw_gradient to = mw_operator_gradient_at(c, at);
     out[count++] = (struct mw_multiply){
-        .product = {.m = experts, .n = hidden, .k = tokens, .ld_a = score_stride(c),
-                    .a_transposed = true, .accumulate = to.accumulate},
+        .product = {.m = experts,
+                    .n = hidden,
+                    .k = tokens,
+                    .ld_a = score_stride(c),
+                    .a_transposed = true,
+                    .accumulate = to.accumulate},
         .c = to.data,
         .a = c->layer->router,
         .b = c->layer->n2,

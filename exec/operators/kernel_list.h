@@ -173,7 +173,7 @@ MW_KERNEL(attention_backward,
            const MW_ELEMENT *k, const MW_ELEMENT *v, void *scratch),
           (shape, dq, dk, dv, d_o, o, lse, q, k, v, scratch))
 
-/* --- mixtures of experts; `routing` is of the tokens, copies are rows of `columns` ------------- */
+/* --- mixtures of experts; `routing` is of the tokens, copies are rows of `columns` ------------ */
 
 /* In place, of each row [experts]. */
 MW_KERNEL_EXPERTS(router_softmax,

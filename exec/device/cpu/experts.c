@@ -240,7 +240,7 @@ MW_CPU(weigh_backward)(const struct mw_routing *routing, float *dweights, mw_ele
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < routing->tokens * routing->visits; i++)
-        dweights[i] = copy_backward(copies + routing->row[i] * columns,
-                                    dy + i / routing->visits * columns, routing->weight[i],
-                                    columns);
+        dweights[i] =
+            copy_backward(copies + routing->row[i] * columns, dy + i / routing->visits * columns,
+                          routing->weight[i], columns);
 }
