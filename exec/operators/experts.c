@@ -22,6 +22,15 @@ routing_of(const struct mw_operators *operators, const struct mw_compute *comput
     return routing;
 }
 
+/* [T, visits], from the backward of the results' sum to that of the router. */
+static float *
+weight_gradients(const struct mw_compute *compute)
+{
+    uintptr_t branch = (uintptr_t)compute->shared->branch, unit = sizeof(float);
+
+    return (float *)((branch + unit - 1) / unit * unit);
+}
+
 /* Of a matrix [rows, columns] of each expert, the first of which is in the part at `at`. */
 struct matrices {
     int64_t at, rows, columns;
@@ -160,7 +169,7 @@ up_backward(const struct mw_operators *operators, const struct mw_compute *compu
 
     operators->kernels->router_backward(operators->device, &routing, layer->router,
                                         score_stride(compute), layer->router,
-                                        compute->shared->branch);
+                                        weight_gradients(compute));
     for (int64_t twin = 0; twin <= 1 && compute->gradient; twin++)
         weight_gradient(operators, compute, &routing, matrices_of(compute, twin),
                         mw_operator_read_at(compute, layer->gradient.up, twin_at(compute, twin)),
@@ -199,7 +208,7 @@ down_backward(const struct mw_operators *operators, const struct mw_compute *com
     const struct mw_layer_activations *layer = compute->layer;
     struct mw_routing routing = routing_of(operators, compute);
 
-    operators->kernels->weigh_backward(operators->device, &routing, compute->shared->branch,
+    operators->kernels->weigh_backward(operators->device, &routing, weight_gradients(compute),
                                        layer->results, layer->gradient.out,
                                        compute->decoder->hidden);
     if (compute->gradient)

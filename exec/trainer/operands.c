@@ -69,7 +69,7 @@ check_mixture(const struct mw_plan *plan, GError **error)
         return true;
     if (!good)
         return mw_refuse(error, "the plan's mixture of experts is not run as the plan has it");
-    return 4 * d->experts_per_token <= element * MAX(d->hidden, mw_decoder_q(d)) ||
+    return 4 * d->experts_per_token < element * MAX(d->hidden, mw_decoder_q(d)) ||
            mw_refuse(error,
                      "a token visits %" G_GINT64_FORMAT " experts, and a hidden state of "
                      "%" G_GINT64_FORMAT " elements has no room for as many gradients",
