@@ -23,7 +23,7 @@ CLOSE = 2e-5
 PLACEMENTS = ["-s ddp", "-s zero-offload", "-s zero-infinity-cpu --param-device cpu",
               "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --nvme drive",
               "-s ddp --activation-checkpoint-interval 1",
-              "-s zero-offload --activation-checkpoint-interval 2"]
+              "-s zero-offload --activation-checkpoint-interval 2", "-s l2l", "-s geeps"]
 DIVIDED = {"data": (2, "-s zero3 --batch 2"), "stages": (2, "-s ddp --batch 1 --grad-accum 4 "
                                                          "--pp 2"),
            "data and stages": (4, "-s zero1 --batch 1 --grad-accum 2 --pp 2")}
