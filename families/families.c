@@ -126,10 +126,13 @@ static const struct mw_family_key gemma_windowed_keys[] = {
 static const struct mw_family_key mixtral_keys[] = {
     LLAMA_DIMENSIONS,
     HEAD_DIM,
+    LLAMA_CONSTANTS,
     WINDOW,
     {"num_local_experts", MW_DIMENSION_EXPERTS},
     {"num_experts_per_tok", MW_DIMENSION_EXPERTS_PER_TOKEN},
     {"intermediate_size", MW_DIMENSION_EXPERT_FFN},
+    {"output_router_logits", MW_KEY_RUNS_IF_FALSE}, /* true: a loss that balances experts */
+    {"router_jitter_noise", MW_KEY_RUNS_IF_ZERO},
     {NULL, 0},
 };
 
@@ -178,15 +181,21 @@ static const struct mw_family_tensors gpt2_tensors = {
     .beside = {".attn.bias", ".attn.masked_bias"},
 };
 
-#define LLAMA_TENSORS                                                                              \
+#define LLAMA_ENDS                                                                                 \
     [MW_WEIGHT_TOKENS] = "embed_tokens.weight", [MW_WEIGHT_NORM1] = "input_layernorm.weight",      \
-    [MW_WEIGHT_Q_NORM] = "self_attn.q_norm.weight",                                                \
-    [MW_WEIGHT_K_NORM] = "self_attn.k_norm.weight",                                                \
     [MW_WEIGHT_PROJECTION] = "self_attn.o_proj.weight",                                            \
     [MW_WEIGHT_PROJECTION_BIAS] = "self_attn.o_proj.bias",                                         \
-    [MW_WEIGHT_NORM2] = "post_attention_layernorm.weight",                                         \
-    [MW_WEIGHT_DOWN] = "mlp.down_proj.weight", [MW_WEIGHT_DOWN_BIAS] = "mlp.down_proj.bias",       \
-    [MW_WEIGHT_FINAL_NORM] = "norm.weight", [MW_WEIGHT_LOGITS] = "lm_head.weight"
+    [MW_WEIGHT_NORM2] = "post_attention_layernorm.weight", [MW_WEIGHT_FINAL_NORM] = "norm.weight", \
+    [MW_WEIGHT_LOGITS] = "lm_head.weight"
+#define LLAMA_HEAD_NORMS                                                                           \
+    [MW_WEIGHT_Q_NORM] = "self_attn.q_norm.weight", [MW_WEIGHT_K_NORM] = "self_attn.k_norm.weight"
+#define LLAMA_TENSORS                                                                              \
+    LLAMA_ENDS, LLAMA_HEAD_NORMS, [MW_WEIGHT_DOWN] = "mlp.down_proj.weight",                       \
+                                  [MW_WEIGHT_DOWN_BIAS] = "mlp.down_proj.bias"
+#define LLAMA_ATTENTION                                                                            \
+    [MW_WEIGHT_Q] = "self_attn.q_proj.weight", [MW_WEIGHT_K] = "self_attn.k_proj.weight",          \
+    [MW_WEIGHT_V] = "self_attn.v_proj.weight", [MW_WEIGHT_Q_BIAS] = "self_attn.q_proj.bias",       \
+    [MW_WEIGHT_K_BIAS] = "self_attn.k_proj.bias", [MW_WEIGHT_V_BIAS] = "self_attn.v_proj.bias"
 
 static const struct mw_family_tensors llama_tensors = {
     .base = "model.",
@@ -194,16 +203,42 @@ static const struct mw_family_tensors llama_tensors = {
     .of =
         {
             LLAMA_TENSORS,
-            [MW_WEIGHT_Q] = "self_attn.q_proj.weight",
-            [MW_WEIGHT_K] = "self_attn.k_proj.weight",
-            [MW_WEIGHT_V] = "self_attn.v_proj.weight",
-            [MW_WEIGHT_Q_BIAS] = "self_attn.q_proj.bias",
-            [MW_WEIGHT_K_BIAS] = "self_attn.k_proj.bias",
-            [MW_WEIGHT_V_BIAS] = "self_attn.v_proj.bias",
+            LLAMA_ATTENTION,
             [MW_WEIGHT_GATE] = "mlp.gate_proj.weight",
             [MW_WEIGHT_UP] = "mlp.up_proj.weight",
             [MW_WEIGHT_GATE_BIAS] = "mlp.gate_proj.bias",
             [MW_WEIGHT_UP_BIAS] = "mlp.up_proj.bias",
+        },
+    .beside = {".rotary_emb.inv_freq"},
+};
+
+static const struct mw_family_tensors mixtral_tensors = {
+    .base = "model.",
+    .layer = "layers",
+    .of =
+        {
+            LLAMA_ENDS,
+            LLAMA_ATTENTION,
+            [MW_WEIGHT_ROUTER] = "block_sparse_moe.gate.weight",
+            [MW_WEIGHT_EXPERT_GATE] = "block_sparse_moe.experts.*.w1.weight",
+            [MW_WEIGHT_EXPERT_UP] = "block_sparse_moe.experts.*.w3.weight",
+            [MW_WEIGHT_EXPERT_DOWN] = "block_sparse_moe.experts.*.w2.weight",
+        },
+    .beside = {".rotary_emb.inv_freq"},
+};
+
+const struct mw_family_tensors mw_family_qwen3_moe_tensors = {
+    .base = "model.",
+    .layer = "layers",
+    .of =
+        {
+            LLAMA_ENDS,
+            LLAMA_HEAD_NORMS,
+            LLAMA_ATTENTION,
+            [MW_WEIGHT_ROUTER] = "mlp.gate.weight",
+            [MW_WEIGHT_EXPERT_GATE] = "mlp.experts.*.gate_proj.weight",
+            [MW_WEIGHT_EXPERT_UP] = "mlp.experts.*.up_proj.weight",
+            [MW_WEIGHT_EXPERT_DOWN] = "mlp.experts.*.down_proj.weight",
         },
     .beside = {".rotary_emb.inv_freq"},
 };
@@ -276,7 +311,8 @@ static const struct mw_family rows_that_run[] = {
      .class_prefix = "MixtralFor",
      .traits = {LLAMA_BLOCK(2)},
      .keys = mixtral_keys,
-     .why_not = "a mixture of experts"},
+     .run = {"MixtralForCausalLM", LLAMA_RUN, 1e-5, 1000000, &mixtral_tensors,
+             .router_renormalizes = true}},
     {.name = "qwen2",
      .class_prefix = "Qwen2For",
      .traits = {LLAMA_BLOCK(2), .attention_bias = true},

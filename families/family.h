@@ -105,6 +105,8 @@ enum mw_key_meaning {
     MW_KEY_RUNS_IF_TRUE,
     MW_KEY_RUNS_IF_FALSE,
     MW_KEY_RUNS_IF_ONE,
+    MW_KEY_RUNS_IF_ZERO,
+    MW_KEY_ROUTER_RENORMALIZES,
 };
 
 struct mw_family_key {
@@ -216,6 +218,10 @@ enum mw_weight_role {
     MW_WEIGHT_UP_BIAS,
     MW_WEIGHT_DOWN,
     MW_WEIGHT_DOWN_BIAS,
+    MW_WEIGHT_ROUTER,
+    MW_WEIGHT_EXPERT_GATE,
+    MW_WEIGHT_EXPERT_UP,
+    MW_WEIGHT_EXPERT_DOWN,
     MW_WEIGHT_FINAL_NORM,
     MW_WEIGHT_FINAL_NORM_BIAS,
     MW_WEIGHT_LOGITS,
@@ -223,10 +229,12 @@ enum mw_weight_role {
 };
 
 #define MW_TENSORS_BESIDE_MAX 4
+#define MW_EXPERT_NUMBER '*'
 
 /*
  * Roles that share a name share a tensor, which holds their rows one below the other in the order
- * of the roles: a fused QKV product, or gate and up in one.
+ * of the roles: a fused QKV product, or gate and up in one.  Names of experts' tensors have
+ * MW_EXPERT_NUMBER where the number of the expert stands: each has its own.
  */
 struct mw_family_tensors {
     const char *base;  /* before every name but that of the logits; files of the bare decoder leave
@@ -261,6 +269,8 @@ struct mw_family_run {
     enum mw_decoder_activation activation;
     double norm_epsilon, rope_theta;
     const struct mw_family_tensors *tensors;
+    bool router_renormalizes;         /* of a mixture, as struct mw_decoder has it */
+    const struct mw_family_key *keys; /* with meanings, of a row of formulas; NULL: the row's own */
 };
 
 struct mw_family {

@@ -173,6 +173,28 @@ static const struct mw_family_key qwen3_moe_keys[] = {
     END,
 };
 
+static const struct mw_family_key qwen3_moe_run_keys[] = {
+    {"hidden_size", MW_DIMENSION_HIDDEN},
+    {"num_hidden_layers", MW_DIMENSION_LAYERS},
+    {"num_attention_heads", MW_DIMENSION_HEADS},
+    {"num_key_value_heads", MW_DIMENSION_KV_HEADS},
+    {"head_dim", MW_DIMENSION_HEAD_DIM},
+    {"max_position_embeddings", MW_DIMENSION_SEQ},
+    {"vocab_size", MW_DIMENSION_VOCAB},
+    {"num_experts", MW_DIMENSION_EXPERTS},
+    {"num_experts_per_tok", MW_DIMENSION_EXPERTS_PER_TOKEN},
+    {"moe_intermediate_size", MW_DIMENSION_EXPERT_FFN},
+    {"intermediate_size", MW_DIMENSION_FFN}, /* of dense layers, which a run does not have */
+    {"norm_topk_prob", MW_KEY_ROUTER_RENORMALIZES},
+    {"hidden_act", MW_KEY_ACTIVATION},
+    {"rms_norm_eps", MW_KEY_NORM_EPSILON},
+    {"rope_theta", MW_KEY_ROPE_THETA},
+    {"attention_bias", MW_KEY_ATTENTION_BIAS},
+    {"use_sliding_window", MW_KEY_RUNS_IF_FALSE},
+    {"output_router_logits", MW_KEY_RUNS_IF_FALSE}, /* true: a loss that balances experts */
+    END,
+};
+
 /* DeepSeek: latent attention (plain in GLM-4.5), the first layers dense, experts that all tokens
  * visit.  The correction of the router is a buffer. */
 #define LATENTS                                                                                    \
@@ -358,7 +380,8 @@ const struct mw_family mw_family_mixtures[] = {
      .defaults = {[MW_DIMENSION_SEQ] = 32768},
      .experts_in = SPARSE_STEP,
      .windowed_in = "layer_types ? " SLIDING " : layer >= (max_window_layers ?? 0)",
-     MIXTURE},
+     .run = {"Qwen3MoeForCausalLM", MW_DECODER_LLAMA, MW_ACTIVATION_SILU, 1e-6, 10000,
+             &mw_family_qwen3_moe_tensors, .keys = qwen3_moe_run_keys}},
     {.name = "deepseek_v2",
      .class_prefix = "DeepseekV2For",
      .traits = {LLAMA_BLOCK(2)},

@@ -8,6 +8,7 @@
 #include "families/family.h"
 
 extern const struct mw_family mw_family_decoders[]; /* attention and a dense MLP in every layer */
+extern const struct mw_family_tensors mw_family_qwen3_moe_tensors;
 extern const struct mw_family mw_family_mixtures[]; /* of experts */
 extern const struct mw_family mw_family_hybrids[];  /* state-space layers, convolutions, ... */
 extern const struct mw_family mw_family_encoders[]; /* of text */

@@ -1,5 +1,7 @@
 /* Writes the config.json of a decoder that runs, with the keys of its family.
  * mw_model_parse_config reads it back. */
+#include <string.h>
+
 #include "model/model.h"
 
 static int64_t
@@ -22,7 +24,13 @@ dimension_of(const struct mw_decoder *d, enum mw_key_meaning meaning)
         return d->vocab;
     case MW_DIMENSION_SEQ:
         return d->position_rows ? d->position_rows : d->positions;
-    default: /* experts, latents and windows, which no decoder that runs has */
+    case MW_DIMENSION_EXPERTS:
+        return d->experts;
+    case MW_DIMENSION_EXPERTS_PER_TOKEN:
+        return d->experts_per_token;
+    case MW_DIMENSION_EXPERT_FFN:
+        return d->experts ? d->ffn : 0;
+    default: /* latents and windows, which no decoder that runs has */
         return 0;
     }
 }
@@ -77,11 +85,24 @@ put_key(GString *text, const struct mw_family_key *key, const struct mw_decoder 
     case MW_KEY_ROPE_THETA:
         put_rotary(text, key->name, d);
         break;
+    case MW_KEY_ROUTER_RENORMALIZES:
+        put_flag(text, key->name, d->router_renormalizes);
+        break;
     default:
         if (key->meaning < MW_DIMENSION_COUNT && dimension_of(d, key->meaning))
             g_string_append_printf(text, "  \"%s\": %" G_GINT64_FORMAT ",\n", key->name,
                                    dimension_of(d, key->meaning));
     }
+}
+
+/* With another meaning of the same value. */
+static bool
+stands_before(const struct mw_family_key *keys, const struct mw_family_key *key)
+{
+    for (; keys < key; keys++)
+        if (!strcmp(keys->name, key->name))
+            return true;
+    return false;
 }
 
 char *
@@ -95,8 +116,10 @@ mw_model_write_config(const struct mw_decoder *decoder)
                            "  \"model_type\": \"%s\",\n"
                            "  \"architectures\": [\"%s\"],\n",
                            family->name, family->run.class_name);
-    for (const struct mw_family_key *key = family->keys; key && key->name; key++)
-        put_key(text, key, decoder);
+    const struct mw_family_key *keys = family->run.keys ? family->run.keys : family->keys;
+    for (const struct mw_family_key *key = keys; key && key->name; key++)
+        if (!stands_before(keys, key))
+            put_key(text, key, decoder);
     g_string_append_printf(text, "  \"tie_word_embeddings\": %s\n}\n",
                            decoder->tied_embedding ? "true" : "false");
     return g_string_free(text, FALSE);

@@ -26,10 +26,18 @@ refuse(const struct mw_model *model, const char *what, GError **error)
     g_autofree char *known = families_that_run();
 
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                "model %s: %s: must be a dense decoder of type %s to run here (it can be planned "
+                "model %s: %s: must be a decoder of type %s to run here (it can be planned "
                 "and simulated)",
                 model->name, what, known);
     return false;
+}
+
+/* All layers have the same experts, and nothing beside them. */
+static bool
+is_plain_mixture(const struct mw_model *model)
+{
+    return model->family->run.tensors->of[MW_WEIGHT_ROUTER] && !model->dense_layers &&
+           !model->by_turns && !model->shared_expert_ffn && !model->router_bias && !model->mlp_bias;
 }
 
 static bool
@@ -37,8 +45,8 @@ check(const struct mw_model *model, GError **error)
 {
     if (model->family->why_not)
         return refuse(model, model->family->why_not, error);
-    if (model->experts)
-        return refuse(model, "a mixture of experts", error);
+    if (model->experts && !is_plain_mixture(model))
+        return refuse(model, "a mixture of experts with layers or experts of other kinds", error);
     if (model->kv_lora)
         return refuse(model, "latent attention", error);
     if (model->qk_norm && !model->family->run.tensors->of[MW_WEIGHT_Q_NORM])
@@ -160,18 +168,19 @@ read_rotary(JsonObject *object, const char *key, const char *origin, struct mw_d
 
 /* The key stands at the top, or in "rope_parameters" (transformers 5). */
 static bool
-expect_one(JsonObject *object, const char *key, const char *origin, GError **error)
+expect_number(JsonObject *object, const char *key, double expected, const char *origin,
+              GError **error)
 {
     JsonObject *inner = child(object, "rope_parameters");
-    double value = 1;
+    double value = expected;
 
     if (!mw_json_get_number(object, key, 0, 1, origin, &value, error) ||
         (inner && !mw_json_get_number(inner, key, 0, 1, origin, &value, error)))
         return false;
-    if (value == 1)
+    if (value == expected)
         return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: key \"%s\": value %g: must be 1", origin,
-                key, value);
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: key \"%s\": value %g: must be %g", origin,
+                key, value, expected);
     return false;
 }
 
@@ -191,7 +200,10 @@ read_key(JsonObject *object, const struct mw_family_key *key, const char *origin
     case MW_KEY_RUNS_IF_FALSE:
         return expect_flag(object, key->name, key->meaning == MW_KEY_RUNS_IF_TRUE, origin, error);
     case MW_KEY_RUNS_IF_ONE:
-        return expect_one(object, key->name, origin, error);
+    case MW_KEY_RUNS_IF_ZERO:
+        return expect_number(object, key->name, key->meaning == MW_KEY_RUNS_IF_ONE, origin, error);
+    case MW_KEY_ROUTER_RENORMALIZES:
+        return mw_json_get_bool(object, key->name, origin, &decoder->router_renormalizes, error);
     default:
         return true;
     }
@@ -201,7 +213,10 @@ static bool
 read_object(const struct mw_model *model, JsonObject *object, const char *origin,
             struct mw_decoder *decoder, GError **error)
 {
-    for (const struct mw_family_key *key = model->family->keys; key && key->name; key++)
+    const struct mw_family *family = model->family;
+
+    for (const struct mw_family_key *key = family->run.keys ? family->run.keys : family->keys;
+         key && key->name; key++)
         if (!read_key(object, key, origin, decoder, error))
             return false;
     return true;
@@ -219,7 +234,8 @@ find(struct mw_model *model, JsonObject *object, const char *origin, GError **er
                                            .activation = run->activation,
                                            .norm_epsilon = run->norm_epsilon,
                                            .rope_theta = run->rope_theta,
-                                           .rope_scaling = MW_ROPE_UNSCALED};
+                                           .rope_scaling = MW_ROPE_UNSCALED,
+                                           .router_renormalizes = run->router_renormalizes};
     return !object || read_object(model, object, origin, &model->constants, error);
 }
 
@@ -245,7 +261,9 @@ mw_model_decoder(const struct mw_model *model, struct mw_decoder *decoder, GErro
     decoder->heads = model->heads;
     decoder->kv_heads = model->kv_heads;
     decoder->head_dim = model->head_dim;
-    decoder->ffn = model->ffn;
+    decoder->ffn = model->experts ? model->expert_ffn : model->ffn;
+    decoder->experts = model->experts;
+    decoder->experts_per_token = model->experts ? model->experts_per_token : 0;
     decoder->vocab = model->vocab;
     decoder->positions = model->window ? MIN(model->window, model->seq) : model->seq;
     decoder->position_rows = model->position_rows;

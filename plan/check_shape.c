@@ -53,6 +53,27 @@ check_adapters(struct mw_plan_check *check, const struct mw_decoder *d)
                           d->lora_rank, d->lora_alpha);
 }
 
+/* A mixture's experts are as its family has them: gated, without biases. */
+static bool
+check_experts(struct mw_plan_check *check, const struct mw_decoder *d)
+{
+    bool of_mixtures = d->family->run.tensors->of[MW_WEIGHT_ROUTER];
+
+    if (!d->experts != !of_mixtures)
+        return mw_plan_refuse(check, "decoder: %s has %s experts", d->family->name,
+                              of_mixtures ? "a number of" : "no");
+    if (!of_mixtures)
+        return true;
+    if (d->experts < 1 || d->experts > MW_DECODER_EXPERTS_MAX || d->experts_per_token < 1 ||
+        d->experts_per_token > d->experts)
+        return mw_plan_refuse(check,
+                              "decoder: %" PRId64 " experts, of which a token visits %" PRId64
+                              ": out of range",
+                              d->experts, d->experts_per_token);
+    return !d->mlp_bias ||
+           mw_plan_refuse(check, "decoder: %s has no biases of experts", d->family->name);
+}
+
 static bool
 check_decoder(struct mw_plan_check *check, const struct mw_decoder *d)
 {
@@ -79,7 +100,8 @@ check_decoder(struct mw_plan_check *check, const struct mw_decoder *d)
         !is_within(d->rope_theta, 0, MW_DECODER_THETA_MAX))
         return mw_plan_refuse(check, "decoder: epsilon %g or theta %g out of range",
                               d->norm_epsilon, d->rope_theta);
-    return check_adapters(check, d) && check_stretch(check, &d->rope_scaling);
+    return check_experts(check, d) && check_adapters(check, d) &&
+           check_stretch(check, &d->rope_scaling);
 }
 
 static bool

@@ -395,6 +395,18 @@ check_marks(const struct row *row, uint32_t index, const struct expected *it)
     return true;
 }
 
+/* Of one of as many products, which a mixture's experts share out evenly. */
+static int64_t
+tokens_of_product(const struct mw_decoder *decoder, const struct mw_work *work, int64_t tokens)
+{
+    bool of_experts = decoder->experts && (work->operator_ == MW_OPERATOR_MLP_UP ||
+                                           work->operator_ == MW_OPERATOR_MLP_DOWN);
+
+    return of_experts
+               ? (tokens * decoder->experts_per_token + decoder->experts - 1) / decoder->experts
+               : tokens;
+}
+
 /* The works' products and attention are of the tokens that the step's shape says. */
 static bool
 check_tokens(struct mw_step_check *check, uint32_t index)
@@ -409,6 +421,7 @@ check_tokens(struct mw_step_check *check, uint32_t index)
     tokens = tokens < 1 ? 1 : tokens;
     if (!shape->has_decoder)
         return true;
+    tokens = tokens_of_product(&shape->decoder, work, tokens);
     if (attends && work->attention.heads &&
         (work->attention.queries != shape->seq || work->attention.keys != shape->seq))
         return mw_plan_refuse(&check->base,

@@ -48,6 +48,12 @@ struct mw_decoder {
     double norm_epsilon;
     double rope_theta; /* 0 without rotary positions */
     struct mw_rope_scaling rope_scaling;
+    /* A mixture: the MLP of every layer is so many experts, each as wide as ffn, of which a token
+     * visits some (docs/MODEL.md 2.6); experts 0: it is one MLP. */
+    int64_t experts, experts_per_token;
+    bool router_renormalizes; /* the probabilities of those that a token visits are divided by their
+                               * sum: Mixtral; else they are the router's own: Switch
+                               * (arXiv 2101.03961, Eq. 2) */
     /* Adapters (struct mw_trained of plan/operators.h). */
     int64_t lora_rank;     /* 0: none */
     double lora_alpha;     /* their results are multiplied by alpha / rank */
@@ -87,5 +93,6 @@ int64_t mw_decoder_tokens(const struct mw_decoder *decoder);
 #define MW_DECODER_STRETCH_MAX 1e6
 #define MW_DECODER_POSITIONS_MAX (INT64_C(1) << 40)
 #define MW_DECODER_ALPHA_MAX 1e6
+#define MW_DECODER_EXPERTS_MAX 1024
 
 #endif

@@ -195,9 +195,9 @@ static const struct mw_operator_parameter norm2_parameters[] = {
 /* The first product sets the rate of all.  With experts it is the product of one expert; of spread
  * ones that of shared experts, if there are any. */
 static const struct mw_operator_parameter mlp_up_parameters[] = {
-    MATRIX(EXPERTS, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS_WITHIN) | MW_HAS(GATE)),
-    MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS_WITHIN)),
-    MATRIX(MATRIX, EXPERTS, HIDDEN, NONE, .when = MW_HAS(EXPERTS_WITHIN)),
+    MATRIX(EXPERTS, EXPERT, HIDDEN, EXPERT_GATE, .when = MW_HAS(EXPERTS_WITHIN) | MW_HAS(GATE)),
+    MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, EXPERT_UP, .when = MW_HAS(EXPERTS_WITHIN)),
+    MATRIX(MATRIX, EXPERTS, HIDDEN, ROUTER, .when = MW_HAS(EXPERTS_WITHIN)),
     MATRIX(MATRIX, FFN, HIDDEN, GATE, .when = MW_HAS(GATE)),
     MATRIX(TWIN, FFN, HIDDEN, UP, ALWAYS),
     MATRIX(MATRIX, EXPERTS, HIDDEN, NONE, .when = MW_HAS(EXPERTS_SPREAD)),
@@ -253,7 +253,8 @@ static const struct mw_operator_pass mlp_act_passes[] = {
 };
 
 static const struct mw_operator_parameter mlp_down_parameters[] = {
-    MATRIX(EXPERTS, HIDDEN, EXPERT, NONE, .when = MW_HAS(EXPERTS_WITHIN)),
+    MATRIX(EXPERTS, HIDDEN, EXPERT, EXPERT_DOWN, .start = MW_WEIGHT_RESIDUAL,
+           .when = MW_HAS(EXPERTS_WITHIN)),
     MATRIX(MATRIX, HIDDEN, FFN, DOWN, .start = MW_WEIGHT_RESIDUAL),
     BIAS(BIAS, HIDDEN, DOWN_BIAS, MW_HAS(MLP_BIAS)),
     END,
@@ -640,6 +641,8 @@ mw_decoder_dims(const struct mw_decoder *decoder)
     bool fused_gate = !gpt2 && mw_tensors_share(tensors, MW_WEIGHT_GATE, MW_WEIGHT_UP);
     int64_t queries = decoder->heads * decoder->head_dim;
     int64_t keys = decoder->kv_heads * decoder->head_dim;
+    bool mixture = decoder->experts > 0;
+    int64_t inner = mixture ? decoder->experts_per_token * decoder->ffn : decoder->ffn;
 
     return (struct mw_operator_dims){
         .width =
@@ -652,9 +655,13 @@ mw_decoder_dims(const struct mw_decoder *decoder)
                 [MW_WIDTH_KEYS] = keys,
                 [MW_WIDTH_VALUES] = keys,
                 [MW_WIDTH_ATTENDED] = queries,
-                [MW_WIDTH_FFN] = decoder->ffn,
-                [MW_WIDTH_INNER] = decoder->ffn,
-                [MW_WIDTH_UP] = gpt2 ? decoder->ffn : 2 * decoder->ffn,
+                [MW_WIDTH_FFN] = mixture ? 0 : decoder->ffn,
+                [MW_WIDTH_EXPERT] = mixture ? decoder->ffn : 0,
+                [MW_WIDTH_EXPERTS] = decoder->experts,
+                [MW_WIDTH_EXPERTS_HERE] = decoder->experts,
+                [MW_WIDTH_INNER] = inner,
+                [MW_WIDTH_UP] = gpt2 ? inner : 2 * inner,
+                [MW_WIDTH_COPIES] = decoder->experts_per_token * decoder->hidden,
                 [MW_WIDTH_VOCAB] = decoder->vocab,
                 [MW_WIDTH_LOGITS] = decoder->vocab,
                 [MW_WIDTH_POSITIONS] = decoder->position_rows,
@@ -664,7 +671,8 @@ mw_decoder_dims(const struct mw_decoder *decoder)
         .adapted = decoder->lora_adapted,
         .features = MW_HAS(VOCAB) | MW_HAS(PLAIN_ATTENTION) | MW_HAS(TWO_BRANCHES) |
                     MW_HAS(MLP_KEEPS_INPUT) | MW_HAS(FINAL_NORM) | MW_HAS(LOGITS) |
-                    MW_HAS(NORM_WEIGHTS) | MW_HAS(DENSE_MLP) |
+                    MW_HAS(NORM_WEIGHTS) |
+                    (mixture ? MW_HAS(EXPERTS) | MW_HAS(EXPERTS_WITHIN) : MW_HAS(DENSE_MLP)) |
                     (fused_qkv ? MW_HAS(QKV_FUSED) : MW_HAS(QKV_APART)) |
                     (fused_gate ? MW_HAS(GATE_FUSED) : MW_HAS(UP_APART)) |
                     features_if(!gpt2 && !fused_gate, MW_HAS(GATE_APART)) |

@@ -126,6 +126,11 @@ read_decoder(struct mw_plan_reader *reader, struct mw_plan *plan)
     decoder->qk_norm = mw_plan_reader_skip(reader, "qk-norm");
     decoder->projection_bias = mw_plan_reader_skip(reader, "projection-bias");
     decoder->mlp_bias = mw_plan_reader_skip(reader, "mlp-bias");
+    if (mw_plan_reader_skip(reader, "experts")) {
+        decoder->experts = read_i64(reader, NULL);
+        decoder->experts_per_token = read_i64(reader, NULL);
+        decoder->router_renormalizes = mw_plan_reader_skip(reader, "renormalized");
+    }
     if (!mw_plan_reader_skip(reader, "lora"))
         return;
     decoder->lora_rank = read_i64(reader, NULL);

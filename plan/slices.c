@@ -18,6 +18,8 @@ mw_decoder_slice(const struct mw_decoder *whole, int64_t count, int64_t index,
         return "slices norms of q and k, whose gradients nobody sums up";
     if (whole->lora_rank)
         return "slices adapters";
+    if (whole->experts)
+        return "slices the experts of a mixture";
     out->heads = whole->heads / count;
     out->kv_heads = whole->kv_heads / count;
     out->ffn = whole->ffn / count;

@@ -222,6 +222,11 @@ write_decoder(struct writer *writer, const struct mw_decoder *decoder)
     put_flag(writer, " qk-norm", decoder->qk_norm);
     put_flag(writer, " projection-bias", decoder->projection_bias);
     put_flag(writer, " mlp-bias", decoder->mlp_bias);
+    if (decoder->experts) {
+        put_key(writer, " experts ", decoder->experts);
+        put_key(writer, " ", decoder->experts_per_token);
+        put_flag(writer, " renormalized", decoder->router_renormalizes);
+    }
     if (decoder->lora_rank) {
         put_key(writer, " lora ", decoder->lora_rank);
         put_real(writer, " ", decoder->lora_alpha);

@@ -541,7 +541,7 @@ WRONG = {
     "extra": (2, ["extra"]),
     "--batch 0": (2, ["--batch 0: must be a whole number of sequences from 1 to 1000000"]),
     # Bought drives would not help: it is refused before it is asked whether it fits.
-    "-m mixtral-8x7b": (2, ["mixtral-8x7b: a mixture of experts: must be a dense decoder"]),
+    "-m deepseek-v3": (2, ["deepseek-v3: a mixture of experts: must be a decoder"]),
 }
 WRONG_COMPARE = {
     "": (2, ["RUNFILE", "--save-timeline"]),

@@ -8,14 +8,43 @@
 /* --- layers ---------------------------------------------------------------------------------- */
 
 static void
+mlp_forward(const struct mw_reference_pass *r, int64_t layer, double *output)
+{
+    struct mw_reference_layer *l = &r->layers[layer];
+    struct mw_reference_product up = mw_reference_product_of(r, MW_OPERATOR_MLP_UP, layer);
+    struct mw_reference_product down = mw_reference_product_of(r, MW_OPERATOR_MLP_DOWN, layer);
+
+    if (r->d->experts) {
+        mw_reference_experts(r, layer, output, l->n2);
+        return;
+    }
+    mw_reference_multiply(r, &up, l->up, l->n2);
+    mw_reference_activate(r, l);
+    mw_reference_multiply(r, &down, output, l->act);
+}
+
+/* Returns the gradient of n2, to be freed. */
+static double *
+mlp_backward(const struct mw_reference_pass *r, int64_t layer, const double *gradient)
+{
+    const struct mw_reference_layer *l = &r->layers[layer];
+    struct mw_reference_product up = mw_reference_product_of(r, MW_OPERATOR_MLP_UP, layer);
+    struct mw_reference_product down = mw_reference_product_of(r, MW_OPERATOR_MLP_DOWN, layer);
+
+    if (r->d->experts)
+        return mw_reference_experts_back(r, layer, gradient, l->n2);
+    g_autofree double *dact = mw_reference_multiply_back(r, &down, gradient, l->act);
+    g_autofree double *dup = mw_reference_activate_back(r, l, dact);
+    return mw_reference_multiply_back(r, &up, dup, l->n2);
+}
+
+static void
 layer_forward(const struct mw_reference_pass *r, int64_t layer, double *output)
 {
     struct mw_reference_layer *l = &r->layers[layer];
     struct mw_reference_product qkv = mw_reference_product_of(r, MW_OPERATOR_QKV, layer);
     struct mw_reference_product projection =
         mw_reference_product_of(r, MW_OPERATOR_PROJECTION, layer);
-    struct mw_reference_product up = mw_reference_product_of(r, MW_OPERATOR_MLP_UP, layer);
-    struct mw_reference_product down = mw_reference_product_of(r, MW_OPERATOR_MLP_DOWN, layer);
     int64_t elements = r->tokens * r->d->hidden;
 
     mw_reference_norm(r, MW_OPERATOR_NORM1, layer, l->n1, l->x);
@@ -24,9 +53,7 @@ layer_forward(const struct mw_reference_pass *r, int64_t layer, double *output)
     mw_reference_multiply(r, &projection, l->x2, l->o);
     mw_reference_add(l->x2, l->x, elements);
     mw_reference_norm(r, MW_OPERATOR_NORM2, layer, l->n2, l->x2);
-    mw_reference_multiply(r, &up, l->up, l->n2);
-    mw_reference_activate(r, l);
-    mw_reference_multiply(r, &down, output, l->act);
+    mlp_forward(r, layer, output);
     mw_reference_add(output, l->x2, elements);
 }
 
@@ -38,13 +65,9 @@ layer_backward(const struct mw_reference_pass *r, int64_t layer, double *gradien
     struct mw_reference_product qkv = mw_reference_product_of(r, MW_OPERATOR_QKV, layer);
     struct mw_reference_product projection =
         mw_reference_product_of(r, MW_OPERATOR_PROJECTION, layer);
-    struct mw_reference_product up = mw_reference_product_of(r, MW_OPERATOR_MLP_UP, layer);
-    struct mw_reference_product down = mw_reference_product_of(r, MW_OPERATOR_MLP_DOWN, layer);
     int64_t elements = r->tokens * r->d->hidden;
 
-    g_autofree double *dact = mw_reference_multiply_back(r, &down, gradient, l->act);
-    g_autofree double *dup = mw_reference_activate_back(r, l, dact);
-    g_autofree double *dn2 = mw_reference_multiply_back(r, &up, dup, l->n2);
+    g_autofree double *dn2 = mlp_backward(r, layer, gradient);
     g_autofree double *dx2 = mw_reference_norm_back(r, MW_OPERATOR_NORM2, layer, dn2, l->x2);
     mw_reference_add(gradient, dx2, elements);
     g_autofree double *d_o = mw_reference_multiply_back(r, &projection, gradient, l->o);

@@ -56,5 +56,11 @@ void mw_reference_activate(const struct mw_reference_pass *r, struct mw_referenc
 /* Returns the gradient of up, to be freed. */
 double *mw_reference_activate_back(const struct mw_reference_pass *r,
                                    const struct mw_reference_layer *l, const double *dact);
+/* A mixture's MLP instead of products and activation, without the residual; back: returns the
+ * gradient of n2, to be freed. */
+void mw_reference_experts(const struct mw_reference_pass *r, int64_t layer, double *output,
+                          const double *n2);
+double *mw_reference_experts_back(const struct mw_reference_pass *r, int64_t layer,
+                                  const double *doutput, const double *n2);
 
 #endif

@@ -35,9 +35,11 @@ static void
 test_presets_refused(void)
 {
     static const char *const rows[][2] = {
-        {"opt-1.3b", "row 2 of their table"},         {"mixtral-8x7b", "a mixture of experts"},
-        {"gemma-3-4b", "four norms in a layer"}, {"zi-6b-50b", "without a vocabulary"},
-        {"deepseek-v3", "mixture"},
+        {"opt-1.3b", "row 2 of their table"},
+        {"deepseek-v3", "a mixture of experts"},
+        {"gemma-3-4b", "four norms in a layer"},
+        {"zi-6b-50b", "without a vocabulary"},
+
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {

@@ -8,6 +8,7 @@
 #include "exec/data/convert.h"
 #include "exec/device/cpu/cache.h"
 #include "kernel_helpers.h"
+#include "plan/decoder.h"
 
 #define HALVES 4
 #define OUTPUTS 2
@@ -202,6 +203,55 @@ pass_slice_entropy(const struct mw_cpu_kernels *k, const struct arrays *a)
                      0.25f);
 }
 
+/* What it points at lies in `room`. */
+static struct mw_routing
+routing_in(int32_t *room, int64_t tokens, int64_t experts, int64_t visits)
+{
+    int64_t copies = tokens * visits;
+
+    return (struct mw_routing){.tokens = tokens,
+                               .experts = experts,
+                               .visits = visits,
+                               .renormalizes = tokens % 2,
+                               .expert = room,
+                               .row = room + copies,
+                               .weight = (float *)(void *)(room + 2 * copies),
+                               .begin = room + 3 * copies};
+}
+
+static void
+pass_router(const struct mw_cpu_kernels *k, const struct arrays *a)
+{
+    int64_t experts = MIN(a->columns, MW_DECODER_EXPERTS_MAX), visits = MIN(experts, 3);
+    g_autofree int32_t *room = g_new(int32_t, 3 * a->rows * visits + experts + 1);
+    struct mw_routing routing = routing_in(room, a->rows, experts, visits);
+
+    memcpy(a->full[0], a->full_in, (size_t)(a->rows * experts) * sizeof *a->full[0]);
+    k->router_softmax(a->full[0], a->rows, experts);
+    k->route(&routing, a->full[0]);
+    k->router_backward(&routing, a->half[0], experts, a->full[0], a->full_in);
+    for (int64_t i = 0; i < a->rows * visits; i++) {
+        a->full[1][i] = routing.weight[i];
+        a->wide[i] = routing.row[i];
+        a->wide[a->n + i] = routing.expert[i];
+    }
+}
+
+/* Two copies of half as many tokens. */
+static void
+pass_copies(const struct mw_cpu_kernels *k, const struct arrays *a)
+{
+    int64_t tokens = a->rows / 2;
+    g_autofree int32_t *room = g_new(int32_t, 6 * tokens + 3);
+    struct mw_routing routing = routing_in(room, tokens, 2, 2);
+
+    k->route(&routing, a->full_in);
+    k->copy_tokens(&routing, a->half[0], a->in[0], a->columns);
+    k->weigh_backward(&routing, a->full[0], a->half[0], a->in[1], a->columns);
+    k->weigh_copies(&routing, a->half[1], a->in[2], a->half[0], a->columns);
+    k->sum_copies(&routing, a->half[1] + tokens * a->columns, a->half[0], a->columns);
+}
+
 static void
 pass_adamw(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
@@ -244,6 +294,8 @@ static const struct {
     {"rope", pass_rope, false},
     {"cross-entropy", pass_cross_entropy, true},
     {"slice-entropy", pass_slice_entropy, true},
+    {"router", pass_router, false},
+    {"copies", pass_copies, false},
     {"adamw", pass_adamw, false},
     {"square-sums", pass_square_sums, false},
 };

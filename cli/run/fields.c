@@ -62,6 +62,13 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
     [CLI_FIXED_STAGES] = {"pp", "--pp", CLI_FIELD_WHOLE, 1, DEGREE_MAX},
     [CLI_FIXED_QK_NORM] = {"qk-norm", "whether the model's q and k have norms", CLI_FIELD_YES, 0,
                            1},
+    [CLI_FIXED_EXPERTS] = {"experts", "the model's number of experts", CLI_FIELD_WHOLE, 0,
+                           MW_DECODER_EXPERTS_MAX},
+    [CLI_FIXED_EXPERTS_PER_TOKEN] = {"experts-per-token",
+                                     "the number of experts that a token visits", CLI_FIELD_WHOLE,
+                                     0, MW_DECODER_EXPERTS_MAX},
+    [CLI_FIXED_RENORMALIZES] = {"renormalizes", "whether the weights of a token's experts sum to 1",
+                                CLI_FIELD_YES, 0, 1},
 };
 
 /* Each row takes the option's name and range. */

@@ -30,13 +30,16 @@ static const struct {
     size_t at;
 } dimensions[] =
     {
-        {OF_DECODER(layers)},   {OF_DECODER(hidden)},        {OF_DECODER(heads)},
-        {OF_DECODER(kv_heads)}, {OF_DECODER(head_dim)},      {OF_DECODER(ffn)},
+        {OF_DECODER(layers)},   {OF_DECODER(hidden)},
+        {OF_DECODER(heads)},    {OF_DECODER(kv_heads)},
+        {OF_DECODER(head_dim)}, {OF_DECODER(ffn)},
         {OF_DECODER(vocab)},    {OF_DECODER(position_rows)},
+        {OF_DECODER(experts)},  {OF_DECODER(experts_per_token)},
 },
   flags[] = {
-      {OF_DECODER(tied_embedding)},  {OF_DECODER(attention_bias)}, {OF_DECODER(qk_norm)},
-      {OF_DECODER(projection_bias)}, {OF_DECODER(mlp_bias)},
+      {OF_DECODER(tied_embedding)}, {OF_DECODER(attention_bias)},
+      {OF_DECODER(qk_norm)},        {OF_DECODER(projection_bias)},
+      {OF_DECODER(mlp_bias)},       {OF_DECODER(router_renormalizes)},
 };
 
 /* Names and shapes of weights follow from these alone. */

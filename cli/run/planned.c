@@ -306,10 +306,63 @@ take_stage(struct cli_training *run, GError **error)
     return true;
 }
 
+/* --- mixtures of experts --------------------------------------------------------------------- */
+
+#define MIXTURE "run has the experts of a mixture whole, and trains them"
+
+static bool
+can_run_experts(const struct mw_tensor *tensor, GError **error)
+{
+    const uint32_t of_experts = 1u << MW_OPERATOR_MLP_UP | 1u << MW_OPERATOR_MLP_DOWN;
+    uint32_t adapters = 0;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        adapters |= mw_operator_row(i)->adapts ? 1u << i : 0;
+    if (tensor->operators & adapters)
+        return mw_refuse(error, "{train}: " MIXTURE ", and no adapters beside them; leave it "
+                                "out, or give operators such as qkv+mlp-up+mlp-down");
+    if (!(tensor->operators & of_experts))
+        return true;
+    if (tensor->tiles > 1)
+        return mw_refuse(error, "{tiles=%u}: " MIXTURE "; give {tiles=1}", tensor->tiles);
+    return tensor->trainable ||
+           mw_refuse(error, "{train}: " MIXTURE "; leave it out, or give mlp-up and mlp-down "
+                            "too");
+}
+
+/* What no operator of a mixture does; others of the trainer's checks hold for it as for dense
+ * models. */
+static bool
+can_run_mixture(const struct cli_training *run, GError **error)
+{
+    const struct mw_plan *plan = run->answer->plan;
+
+    if (!plan->shape.decoder.experts)
+        return true;
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (plan->tensors[t].spread <= 1 && !can_run_experts(&plan->tensors[t], error))
+            return false;
+    if (plan->shape.kept_encodings)
+        return mw_refuse(error, "{kept-bits=8}: run keeps a mixture's activations as they are; "
+                                "give {kept-bits=16}");
+    if (plan->shape.weights_later)
+        return mw_refuse(error, "{schedule=zb-h1}: run computes the gradients of experts' weights "
+                                "with the others; give {schedule=1f1b} or gpipe");
+    if (mw_optimizer_has_vectors(plan->shape.optimizer))
+        return mw_refuse(error,
+                         "{optimizer=%s}: run takes its sums over rows and columns of whole "
+                         "matrices, and a mixture's experts are many in one; give "
+                         "{optimizer=adamw}",
+                         mw_optimizer_name(plan->shape.optimizer));
+    return true;
+}
+
 bool
 cli_run_take_program(struct cli_training *run, GError **error)
 {
     run->stages = run->slices = 1;
+    if (!can_run_mixture(run, error))
+        return false;
     return (run->answer->plan->program_count == 1 || take_stage(run, error)) &&
            (mw_plan_degree(run->answer->plan, MW_AXIS_TP) == 1 || take_slice(run, error));
 }

@@ -136,13 +136,15 @@ add_matrix(struct list *list, const struct mw_operator_parameter *parameter, int
         weight->lora = parameter->rows == MW_WIDTH_RANK ? MW_LORA_IN : MW_LORA_OUT;
         name_adapter(weight);
     }
+    if (parameter->kind == MW_PARAMETER_EXPERTS || parameter->kind == MW_PARAMETER_EXPERTS_TWIN)
+        weight->experts = list->dims.width[MW_WIDTH_EXPERTS_HERE];
     weight->shape[0] = weight->transposed ? columns : rows;
     weight->shape[1] = weight->transposed ? rows : columns;
-    weight->elements = rows * columns;
     weight->first_row = first_row;
-    weight->rows = rows;
+    weight->rows = MAX(1, weight->experts) * rows;
+    weight->elements = weight->rows * columns;
     weight->row_elements = columns;
-    if (!extend_last(list))
+    if (!weight->experts && !extend_last(list))
         join_tensor(list, weight);
 }
 
@@ -213,7 +215,8 @@ add_parameters(struct list *list, const struct mw_operator_parameter *parameters
         bool more = p->kind == MW_PARAMETER_MORE || p->kind == MW_PARAMETER_MORE_BIAS ||
                     p->kind == MW_PARAMETER_MORE_TABLE;
         int64_t first_row = more ? end_row : 0;
-        if (!mw_dims_have(&list->dims, p->when | p->owned))
+        bool empty = !list->dims.width[p->rows] || (p->columns && !list->dims.width[p->columns]);
+        if (!mw_dims_have(&list->dims, p->when | p->owned) || empty)
             continue;
         end_row = first_row + list->dims.width[p->rows];
         add_parameter(list, p, first_row);
@@ -266,6 +269,28 @@ mw_weight_is_written_elsewhere(const struct mw_decoder *decoder, const struct mw
 {
     return is_copy(decoder, weight) ||
            (!mw_decoder_is_first_slice(decoder) && mw_weight_is_of_all_slices(decoder, weight));
+}
+
+int64_t
+mw_weight_expert_at(const struct mw_weight *weight, int64_t element)
+{
+    return weight->experts ? element / (weight->elements / weight->experts) : 0;
+}
+
+struct mw_weight
+mw_weight_of_expert(const struct mw_weight *weight, int64_t expert)
+{
+    struct mw_weight one = *weight;
+    const char *number = strchr(weight->name, MW_EXPERT_NUMBER);
+
+    if (!weight->experts || !number)
+        return one;
+    g_snprintf(one.name, sizeof one.name, "%.*s%" G_GINT64_FORMAT "%s",
+               (int)(number - weight->name), weight->name, expert, number + 1);
+    one.elements /= weight->experts;
+    one.rows /= weight->experts;
+    one.experts = 0;
+    return one;
 }
 
 int64_t

@@ -11,6 +11,9 @@
  *   PROJECTION      weight [hidden, hidden], bias        weight [hidden, heads * head_dim]; bias
  *   MLP_UP          weight [ffn, hidden], bias           gate, up weights; their biases, if any
  *   MLP_DOWN        weight [hidden, ffn], bias           weight; bias, if any
+ *   of a mixture    -                                    MLP_UP: gates of all experts, all of up,
+ *                                                        router [experts, hidden]; MLP_DOWN: of
+ *                                                        all experts
  *   FINAL_NORM      as NORM1                             as NORM1
  *   LOGITS          weight [vocab, hidden], unless tied  as GPT-2
  *
@@ -65,6 +68,9 @@ struct mw_weight {
     int64_t first_row, rows, row_elements;
     enum mw_weight_start start;
     enum mw_lora_side lora;
+    /* So many tensors of this shape in files, one for each expert, whose names have its number
+     * where this has MW_EXPERT_NUMBER: rows and elements are of all of them.  0: one tensor. */
+    int64_t experts;
 };
 
 struct mw_weights_part {
@@ -92,6 +98,11 @@ bool mw_weight_is_of_all_slices(const struct mw_decoder *slice, const struct mw_
 /* Whether another slice, or another stage, writes it to files: those that have it before. */
 bool mw_weight_is_written_elsewhere(const struct mw_decoder *decoder,
                                     const struct mw_weight *weight);
+
+/* One expert's, and the number of the expert that has an element; of what no experts have it is the
+ * weight itself, and number 0. */
+struct mw_weight mw_weight_of_expert(const struct mw_weight *weight, int64_t expert);
+int64_t mw_weight_expert_at(const struct mw_weight *weight, int64_t element);
 
 /* The element of the file's tensor that holds `element` of the weight, in the vector's order. */
 int64_t mw_weight_file_element(const struct mw_weight *weight, int64_t element);

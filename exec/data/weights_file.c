@@ -73,6 +73,40 @@ expect(const struct mw_safetensors *set, const char *prefix, const struct mw_wei
 typedef bool (*each_weight)(const struct mw_weight *weight, void *data, GError **error);
 
 static bool
+each_of_experts(const struct mw_weight *weight, each_weight each, void *data, GError **error)
+{
+    for (int64_t e = 0; e < MAX(1, weight->experts); e++) {
+        struct mw_weight one = mw_weight_of_expert(weight, e);
+        if (!each(&one, data, error))
+            return false;
+    }
+    return true;
+}
+
+/* Visits what a piece has of each expert's tensor; of what no experts have, the piece. */
+static bool
+walk_experts(const struct mw_weights_piece *piece, mw_weights_visit visit, void *data)
+{
+    int64_t of_one = piece->weight.elements / MAX(1, piece->weight.experts);
+    int64_t end = piece->first + piece->count;
+
+    for (int64_t e = piece->first; e < end;) {
+        int64_t expert = mw_weight_expert_at(&piece->weight, e);
+        int64_t next = MIN(end, (expert + 1) * of_one);
+        struct mw_weights_piece one = {
+            .weight = mw_weight_of_expert(&piece->weight, expert),
+            .first = e - expert * of_one,
+            .count = next - e,
+            .at = piece->at + e - piece->first,
+        };
+        if (!visit(&one, data))
+            return false;
+        e = next;
+    }
+    return true;
+}
+
+static bool
 each_of_place(const struct mw_decoder *decoder, enum mw_operator_place place, int64_t layer,
               each_weight each, void *data, GError **error)
 {
@@ -83,7 +117,7 @@ each_of_place(const struct mw_decoder *decoder, enum mw_operator_place place, in
                         ? mw_weights_list(decoder, operator_, layer, weights)
                         : 0;
         for (int i = 0; i < count; i++)
-            if (!each(&weights[i], data, error))
+            if (!each_of_experts(&weights[i], each, data, error))
                 return false;
     }
     return true;
@@ -356,6 +390,12 @@ load_piece(const struct mw_weights_piece *piece, void *data)
 }
 
 static bool
+load_experts(const struct mw_weights_piece *piece, void *data)
+{
+    return walk_experts(piece, load_piece, data);
+}
+
+static bool
 load_part(const struct mw_decoder *decoder, const struct mw_weights_part *part, int64_t first,
           int64_t count, struct load *load)
 {
@@ -364,7 +404,7 @@ load_part(const struct mw_decoder *decoder, const struct mw_weights_part *part, 
     load->element_bytes = load->as == MW_DTYPE_FP32 ? 4 : 2;
     memset(load->out + (count - padding) * load->element_bytes, 0,
            (size_t)(padding * load->element_bytes));
-    return mw_weights_walk(decoder, part, first, count, load_piece, load);
+    return mw_weights_walk(decoder, part, first, count, load_experts, load);
 }
 
 bool
@@ -495,6 +535,12 @@ store_piece(const struct mw_weights_piece *piece, void *data)
                                  : store_rows(store, name, &own);
 }
 
+static bool
+store_experts(const struct mw_weights_piece *piece, void *data)
+{
+    return walk_experts(piece, store_piece, data);
+}
+
 bool
 mw_weights_store(const struct mw_decoder *decoder, struct mw_weights_files files,
                  const char *prefix, const struct mw_weights_part *part, int64_t first,
@@ -508,5 +554,5 @@ mw_weights_store(const struct mw_decoder *decoder, struct mw_weights_files files
                           .values = values,
                           .error = error};
 
-    return mw_weights_walk(decoder, part, first, count, store_piece, &store);
+    return mw_weights_walk(decoder, part, first, count, store_experts, &store);
 }

@@ -21,7 +21,7 @@ qkv_width(const struct mw_decoder *decoder)
 static int64_t
 up_width(const struct mw_decoder *decoder)
 {
-    return (1 + mw_decoder_gated(decoder)) * decoder->ffn;
+    return (1 + mw_decoder_gated(decoder)) * mw_decoder_inner(decoder);
 }
 
 static int64_t
@@ -33,7 +33,7 @@ branch_width(const struct mw_decoder *decoder)
 static int64_t
 wide_width(const struct mw_decoder *decoder)
 {
-    return larger(larger(decoder->ffn, qkv_width(decoder)), decoder->hidden);
+    return larger(larger(mw_decoder_inner(decoder), qkv_width(decoder)), decoder->hidden);
 }
 
 static int64_t
@@ -77,15 +77,23 @@ kept_width(uint32_t unread, enum mw_operator operator_, int64_t width)
     return unread >> operator_ & 1 ? 0 : width;
 }
 
-/* Without the fp32 sums of its attention (lse). */
+/* Of a mixture: one hidden state for each expert that a token visits. */
+static int64_t
+copies_width(const struct mw_decoder *decoder)
+{
+    return decoder->experts_per_token * decoder->hidden;
+}
+
+/* Without what is fp32. */
 static int64_t
 layer_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unread)
 {
-    return tokens * (2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) +
-                     up_width(decoder) + raw_width(decoder) + lora_widths(decoder) +
-                     kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
-                     kept_width(unread, MW_OPERATOR_MLP_UP, decoder->hidden) +
-                     kept_width(unread, MW_OPERATOR_MLP_DOWN, decoder->ffn));
+    return tokens *
+           (2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) + up_width(decoder) +
+            raw_width(decoder) + lora_widths(decoder) + 2 * copies_width(decoder) +
+            kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
+            kept_width(unread, MW_OPERATOR_MLP_UP, decoder->hidden) +
+            kept_width(unread, MW_OPERATOR_MLP_DOWN, mw_decoder_inner(decoder)));
 }
 
 /* The last layer's MLP_DOWN reads `act` while it writes `hidden`. */
@@ -102,12 +110,6 @@ shared_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unrea
                      (hidden_is_apart(unread) ? 2 : 1) * decoder->hidden);
 }
 
-static int64_t
-sum_bytes(const struct mw_decoder *decoder, int64_t tokens)
-{
-    return (int64_t)sizeof(float) * tokens * decoder->heads;
-}
-
 struct mw_activation_layout
 mw_activation_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int64_t sequences,
                      int64_t seq, int64_t layers, uint32_t frozen)
@@ -115,7 +117,7 @@ mw_activation_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int6
     int64_t tokens = sequences * seq, element = mw_compute_element_bytes(dtype);
     uint32_t unread = frozen & ~decoder->lora_adapted;
     int64_t elements = layer_elements(decoder, tokens, unread);
-    int64_t layer = sum_bytes(decoder, tokens) + element * elements;
+    int64_t layer = mw_decoder_fp32_bytes(decoder, tokens) + element * elements;
 
     return (struct mw_activation_layout){
         .bytes = layers * layer + element * shared_elements(decoder, tokens, unread),
@@ -131,7 +133,8 @@ mw_activation_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int6
 static int64_t
 inputs_width(const struct mw_decoder *decoder)
 {
-    return 4 * decoder->hidden + mw_decoder_q(decoder) + decoder->ffn + raw_width(decoder);
+    return 4 * decoder->hidden + mw_decoder_q(decoder) + mw_decoder_inner(decoder) +
+           raw_width(decoder);
 }
 
 /* The gradients of out, up, n2, x2, qkv, n1 and heads. */
@@ -161,14 +164,16 @@ mw_activation_layout_add_coded(struct mw_activation_layout *layout,
 {
     layout->coded_layers = layers;
     layout->coded_bytes = mw_dtype_bytes(MW_DTYPE_MXFP8, layout->layer_elements);
-    layout->bytes += layers * (sum_bytes(decoder, sequences * seq) + layout->coded_bytes);
+    layout->bytes +=
+        layers * (mw_decoder_fp32_bytes(decoder, sequences * seq) + layout->coded_bytes);
 }
 
 static char *
 behind_sums(const struct mw_decoder *decoder, int64_t tokens,
             const struct mw_activation_layout *layout, void *base)
 {
-    return (char *)base + (layout->layers + layout->coded_layers) * sum_bytes(decoder, tokens);
+    return (char *)base +
+           (layout->layers + layout->coded_layers) * mw_decoder_fp32_bytes(decoder, tokens);
 }
 
 struct taker {
@@ -221,7 +226,7 @@ mw_activations_place_operands(const struct mw_decoder *decoder, int64_t sequence
     layer->o = take(&in, tokens * mw_decoder_q(decoder));
     layer->x2 = take(&in, one);
     layer->n2 = take(&in, one);
-    layer->act = take(&in, tokens * decoder->ffn);
+    layer->act = take(&in, tokens * mw_decoder_inner(decoder));
     layer->raw = take(&in, tokens * raw_width(decoder));
     layer->gradient.out = take(&of, one); /* first: the layer behind puts it there */
     layer->gradient.up = take(&of, tokens * up_width(decoder));
@@ -247,7 +252,9 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
 
     int64_t room = layer < layout->layers ? layout->layers - 1 - layer : layout->layers - 1;
     take(&from, shared_elements(decoder, tokens, layout->unread) + room * layout->layer_elements);
-    activations.lse = (float *)base + layer * tokens * decoder->heads;
+    activations.lse =
+        (float *)base + layer * mw_decoder_fp32_bytes(decoder, tokens) / (int64_t)sizeof(float);
+    activations.router = activations.lse + tokens * decoder->heads;
     if (layout->inputs_bytes) { /* the rest has rooms of its own */
         activations.qkv = take(&from, tokens * qkv_width(decoder));
         activations.up = take(&from, tokens * up_width(decoder));
@@ -260,7 +267,10 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     activations.x2 = take(&from, one);
     activations.n2 = take_kept(&from, layout, MW_OPERATOR_MLP_UP, one, wide);
     activations.up = take(&from, tokens * up_width(decoder));
-    activations.act = take_kept(&from, layout, MW_OPERATOR_MLP_DOWN, tokens * decoder->ffn, wide);
+    activations.act =
+        take_kept(&from, layout, MW_OPERATOR_MLP_DOWN, tokens * mw_decoder_inner(decoder), wide);
+    activations.copies = take(&from, tokens * copies_width(decoder));
+    activations.results = take(&from, tokens * copies_width(decoder));
     activations.raw = take(&from, tokens * raw_width(decoder));
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
         activations.lora[i] = i && mw_decoder_adapts(decoder, i)
@@ -278,7 +288,7 @@ mw_activations_lasting(const struct mw_decoder *decoder, int64_t sequences, int6
 
     if (layout->coded_layers)
         return layout->bytes;
-    return layout->layers * sum_bytes(decoder, tokens) +
+    return layout->layers * mw_decoder_fp32_bytes(decoder, tokens) +
            layout->element_bytes * (elements + kept * layout->layer_elements);
 }
 

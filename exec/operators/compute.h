@@ -32,8 +32,11 @@ struct mw_part_matrix {
 struct mw_part {
     int64_t norm_weight_at, norm_bias_at; /* of NORM1, NORM2 or FINAL_NORM */
     int64_t q_norm_at, k_norm_at;         /* of QKV */
-    struct mw_part_matrix matrix;         /* QKV, PROJECTION, MLP_UP, MLP_DOWN, LOGITS, EMBEDDING */
-    struct mw_part_matrix positions;      /* the learned position table; rows 0 without one */
+    /* QKV, PROJECTION, MLP_UP, MLP_DOWN, LOGITS, EMBEDDING; of a mixture's experts that of the
+     * first one, behind which the others' lie: in MLP_UP all gates, then all of up. */
+    struct mw_part_matrix matrix;
+    int64_t router_at;               /* of a mixture's MLP_UP: [experts, hidden] */
+    struct mw_part_matrix positions; /* the learned position table; rows 0 without one */
     /* Of adapters: A of each of the operator's matrices, one below the other, and so the B's. */
     int64_t lora_in_at, lora_out_at;
     int64_t elements;
@@ -69,6 +72,11 @@ struct mw_layer_activations {
     void *n2;   /* [T, h] */
     void *up;   /* [T, f]; with a gate [T, f] of the gate, then [T, f] of up */
     void *act;  /* [T, f] */
+    /* Of a mixture, f above is that of all experts that a token visits, and rows of up and act are
+     * of copies of tokens, sorted by expert (exec/operators/kernel_types.h): */
+    float *router; /* [T, experts] probabilities; in backward the gradients of their scores */
+    void *copies;  /* [T * visits, h] of n2; in backward their gradient */
+    void *results; /* [T * visits, h] of the experts; in backward their gradient */
     /* With adapters: what their A's give, times alpha / rank, [T, all A's rows]; in backward the
      * gradient of that. */
     void *lora[MW_OPERATOR_COUNT];
@@ -227,6 +235,21 @@ mw_decoder_adapts(const struct mw_decoder *decoder, int operator_)
 }
 
 int64_t mw_decoder_lora_width(const struct mw_decoder *decoder, int adapted);
+
+/* Width of the MLP's inner activation: of a mixture, of all experts that a token visits. */
+static inline int64_t
+mw_decoder_inner(const struct mw_decoder *decoder)
+{
+    return decoder->experts ? decoder->experts_per_token * decoder->ffn : decoder->ffn;
+}
+
+/* What a layer keeps in fp32, outside of its elements: sums of attention, and of a mixture the
+ * router's probabilities. */
+static inline int64_t
+mw_decoder_fp32_bytes(const struct mw_decoder *decoder, int64_t tokens)
+{
+    return (int64_t)sizeof(float) * tokens * (decoder->heads + decoder->experts);
+}
 
 /* MLP_UP has two matrices. */
 static inline bool

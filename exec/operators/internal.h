@@ -20,6 +20,8 @@ struct mw_operators {
      * norm; or 4 for each head, of norms of q and k. */
     void *token_scratch;
     int64_t token_bytes;
+    void *routing; /* of a mixture: what mw_operator_routing divides, for one operator at a time */
+    int64_t routing_bytes;
     float *rope; /* NULL without rotary positions */
     int64_t rope_bytes;
 };
@@ -78,11 +80,15 @@ struct mw_operator_runner {
 /* Of the operator's linears, how many there are. */
 int mw_operator_linears(const struct mw_compute *compute);
 struct mw_operator_linear mw_operator_linear_at(const struct mw_compute *compute, int number);
-const struct mw_operator_runner *mw_operator_runner(enum mw_operator operator_);
+const struct mw_operator_runner *mw_operator_runner(const struct mw_compute *compute);
 
 extern const struct mw_operator_runner mw_run_embedding, mw_run_norm, mw_run_qkv, mw_run_attention,
     mw_run_projection, mw_run_mlp_up, mw_run_mlp_act, mw_run_mlp_down, mw_run_final_norm,
-    mw_run_logits, mw_run_loss, mw_run_lora;
+    mw_run_logits, mw_run_loss, mw_run_lora, mw_run_mixture_up, mw_run_mixture_down;
+
+/* Of so many tokens of a mixture, in room of so many bytes; of a dense model 0. */
+struct mw_routing mw_operator_routing(void *room, const struct mw_decoder *decoder, int64_t tokens);
+int64_t mw_operator_routing_bytes(const struct mw_decoder *decoder, int64_t tokens);
 
 /* y = norm(x), and back: dx = norm'(dy), plus dx_add where that is not NULL.  y is written in both
  * directions. */

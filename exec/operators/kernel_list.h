@@ -5,11 +5,12 @@
  * and element type, the functions of a device that hand a call on, the fakes of CUDA kernels.
  *
  * Define what a row becomes, then include this file, as often as needed; it has no include guard.
- * Rows whose macro is not defined vanish; all three macros are undefined at the end.
+ * Rows whose macro is not defined vanish; all these macros are undefined at the end.
  *
  *   MW_KERNEL(name, parameters, arguments)          of operators: part of every device
  *   MW_KERNEL_PASS(name, parameters, arguments)     over vectors: for a backend's own passes
  *   MW_KERNEL_SCRATCH(name, parameters, arguments)  bytes of scratch that a kernel needs
+ *   MW_KERNEL_EXPERTS, MW_KERNEL_EXPERTS_SCRATCH    of mixtures, on devices that run these
  *
  * parameters and arguments stand in parentheses; MW_BARE(exec/operators/kernel_types.h) takes those
  * off.  What a device adds (itself, a stream, a number of threads) is not in the list.
@@ -35,6 +36,13 @@
 #endif
 #ifndef MW_KERNEL_SCRATCH
 #define MW_KERNEL_SCRATCH(name, parameters, arguments)
+#endif
+
+#ifndef MW_KERNEL_EXPERTS
+#define MW_KERNEL_EXPERTS(name, parameters, arguments)
+#endif
+#ifndef MW_KERNEL_EXPERTS_SCRATCH
+#define MW_KERNEL_EXPERTS_SCRATCH(name, parameters, arguments)
 #endif
 
 /* clang-format off */
@@ -165,6 +173,51 @@ MW_KERNEL(attention_backward,
            const MW_ELEMENT *k, const MW_ELEMENT *v, void *scratch),
           (shape, dq, dk, dv, d_o, o, lse, q, k, v, scratch))
 
+/* --- mixtures of experts; `routing` is of the tokens, copies are rows of `columns` ------------ */
+
+/* In place, of each row [experts]. */
+MW_KERNEL_EXPERTS(router_softmax,
+                  (float *scores, int64_t tokens, int64_t experts), (scores, tokens, experts))
+/* Fills what `routing` points at, from probabilities [tokens, experts].  Of equal ones the expert
+ * of the lower number comes first. */
+MW_KERNEL_EXPERTS(route,
+                  (const struct mw_routing *routing, const float *probabilities),
+                  (routing, probabilities))
+/* The gradient of the scores from that of the experts' weights, [tokens, visits].  dscores may be
+ * the same memory as the probabilities if rows start at the same addresses. */
+MW_KERNEL_EXPERTS(router_backward,
+                  (const struct mw_routing *routing, MW_ELEMENT *dscores, int64_t ld_dscores,
+                   const float *probabilities, const float *dweights),
+                  (routing, dscores, ld_dscores, probabilities, dweights))
+/* copies[row] = x[token], for each of its visits; and x[token] = the sum of its copies. */
+MW_KERNEL_EXPERTS(copy_tokens,
+                  (const struct mw_routing *routing, MW_ELEMENT *copies, const MW_ELEMENT *x,
+                   int64_t columns),
+                  (routing, copies, x, columns))
+MW_KERNEL_EXPERTS(sum_copies,
+                  (const struct mw_routing *routing, MW_ELEMENT *x, const MW_ELEMENT *copies,
+                   int64_t columns),
+                  (routing, x, copies, columns))
+/* y[token] = x[token] + the sum of weight * copy, rounded once. */
+MW_KERNEL_EXPERTS(weigh_copies,
+                  (const struct mw_routing *routing, MW_ELEMENT *y, const MW_ELEMENT *x,
+                   const MW_ELEMENT *copies, int64_t columns),
+                  (routing, y, x, copies, columns))
+/* dweights [tokens, visits] = the sum of dy * copy; then the copies become their gradients. */
+MW_KERNEL_EXPERTS(weigh_backward,
+                  (const struct mw_routing *routing, float *dweights, MW_ELEMENT *copies,
+                   const MW_ELEMENT *dy, int64_t columns),
+                  (routing, dweights, copies, dy, columns))
+MW_KERNEL_EXPERTS_SCRATCH(groups_scratch_bytes, (int64_t groups), (groups))
+/* A product for each group of rows, [begin[g], begin[g + 1]): dense operands, all of one type, and
+ * no bias.  A dimension of 0 is the number of the group's rows: m, of results, whose B is the g-th
+ * of as many matrices; or k, of sums, whose C is, and is 0 for a group without rows unless it
+ * accumulates. */
+MW_KERNEL_EXPERTS(multiply_groups,
+                  (const struct mw_product *product, const int32_t *begin, int64_t groups,
+                   MW_ELEMENT *c, const MW_ELEMENT *a, const MW_ELEMENT *b, void *scratch),
+                  (product, begin, groups, c, a, b, scratch))
+
 /* --- loss: mean or sum is up to the scale ---------------------------------------------------- */
 
 /* Row r: row_loss[r] = log(sum(exp(logits[r]))) - logits[r][targets[r]], and, where dlogits is not
@@ -230,4 +283,6 @@ MW_KERNEL_PASS(square_sums,
 #undef MW_KERNEL
 #undef MW_KERNEL_PASS
 #undef MW_KERNEL_SCRATCH
+#undef MW_KERNEL_EXPERTS
+#undef MW_KERNEL_EXPERTS_SCRATCH
 #undef MW_ELEMENT

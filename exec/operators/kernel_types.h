@@ -59,6 +59,17 @@ struct mw_product {
     bool bias, accumulate, c_fp32;
 };
 
+/* Which experts the tokens of a mixture visit.  Copies of hidden states, one for each visit, lie
+ * sorted by expert. */
+struct mw_routing {
+    int64_t tokens, experts, visits; /* visits: experts of a token */
+    bool renormalizes;               /* a token's weights sum up to 1 */
+    int32_t *expert;                 /* [tokens, visits], the most probable one first */
+    float *weight;                   /* of what that expert gives */
+    int32_t *row;                    /* among the copies */
+    int32_t *begin;                  /* [experts + 1]: the first row of each, and the end */
+};
+
 bool mw_product_same(const struct mw_product *a, const struct mw_product *b);
 
 /* An update of one element, each step one IEEE fp32 operation, with g = grad * grad_scale:

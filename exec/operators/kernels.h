@@ -48,6 +48,9 @@ struct mw_kernels {
 #define MW_KERNEL(name, parameters, arguments) void (*name)(void *device, MW_BARE parameters);
 #define MW_KERNEL_SCRATCH(name, parameters, arguments)                                             \
     int64_t (*name)(void *device, MW_BARE parameters);
+/* NULL where the device runs no mixtures. */
+#define MW_KERNEL_EXPERTS MW_KERNEL
+#define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
 #include "exec/operators/kernel_list.h"
 };
 

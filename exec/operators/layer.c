@@ -413,7 +413,7 @@ act_forward(const struct mw_operators *operators, const struct mw_compute *compu
 {
     const struct mw_kernels *kernels = operators->kernels;
     const struct mw_layer_activations *layer = compute->layer;
-    int64_t n = mw_operator_tokens(compute) * compute->decoder->ffn;
+    int64_t n = mw_operator_tokens(compute) * mw_decoder_inner(compute->decoder);
 
     if (mw_decoder_gated(compute->decoder))
         kernels->swiglu_forward(operators->device, layer->act, layer->up,
@@ -432,7 +432,7 @@ act_backward(const struct mw_operators *operators, const struct mw_compute *comp
     const struct mw_kernels *kernels = operators->kernels;
     void *wide = compute->shared->wide, *to = compute->layer->gradient.up;
     const void *up = compute->layer->up;
-    int64_t n = mw_operator_tokens(compute) * compute->decoder->ffn;
+    int64_t n = mw_operator_tokens(compute) * mw_decoder_inner(compute->decoder);
 
     if (mw_decoder_gated(compute->decoder))
         kernels->swiglu_backward(operators->device, to, mw_operator_at(compute, to, n), wide, up,

@@ -53,7 +53,12 @@ kernel_bytes(const struct mw_operators *operators)
     int64_t embedding = operators->kernels->embedding_scratch_bytes(
         operators->device, operators->sequences * operators->seq);
 
-    return MAX(MAX(attention_bytes(operators), row_sums_bytes(operators)), embedding);
+    int64_t bytes = MAX(MAX(attention_bytes(operators), row_sums_bytes(operators)), embedding);
+
+    if (!operators->decoder.experts)
+        return bytes;
+    return MAX(bytes, operators->kernels->groups_scratch_bytes(operators->device,
+                                                               operators->decoder.experts));
 }
 
 static bool
@@ -91,10 +96,13 @@ own(struct mw_operators *operators, GError **error)
     operators->scratch_bytes = kernel_bytes(operators);
     int64_t head_bytes = decoder->qk_norm ? (int64_t)sizeof(float) * decoder->heads : 0;
     operators->token_bytes = MAX(TOKEN_BYTES, head_bytes) * operators->sequences * operators->seq;
+    operators->routing_bytes =
+        mw_operator_routing_bytes(decoder, operators->sequences * operators->seq);
     if (decoder->rope_theta > 0)
         operators->rope_bytes = (int64_t)sizeof(float) * operators->seq * decoder->head_dim;
     return allocate(operators, &operators->scratch, operators->scratch_bytes, error) &&
            allocate(operators, &operators->token_scratch, operators->token_bytes, error) &&
+           allocate(operators, &operators->routing, operators->routing_bytes, error) &&
            allocate(operators, &operators->rope, operators->rope_bytes, error) &&
            (!operators->rope_bytes || load_rope(operators, error));
 }
@@ -125,6 +133,7 @@ mw_operators_destroy(struct mw_operators *operators)
         return;
     operators->kernels->release(operators->device, operators->scratch);
     operators->kernels->release(operators->device, operators->token_scratch);
+    operators->kernels->release(operators->device, operators->routing);
     operators->kernels->release(operators->device, operators->rope);
     g_free(operators);
 }
@@ -142,11 +151,22 @@ static const struct mw_operator_runner *const runners[MW_OPERATOR_COUNT] = {
     [MW_OPERATOR_LOGITS] = &mw_run_logits,         [MW_OPERATOR_LOSS] = &mw_run_loss,
 };
 
+/* Of a mixture, instead of those. */
+static const struct mw_operator_runner *const of_mixtures[MW_OPERATOR_COUNT] = {
+    [MW_OPERATOR_MLP_UP] = &mw_run_mixture_up,
+    [MW_OPERATOR_MLP_DOWN] = &mw_run_mixture_down,
+};
+
 /* NULL: it is none of a decoder. */
 const struct mw_operator_runner *
-mw_operator_runner(enum mw_operator operator_)
+mw_operator_runner(const struct mw_compute *compute)
 {
-    return mw_operator_row((int)operator_) ? runners[operator_] : NULL;
+    enum mw_operator operator_ = compute->operator_;
+
+    if (!mw_operator_row((int)operator_))
+        return NULL;
+    return compute->decoder->experts && of_mixtures[operator_] ? of_mixtures[operator_]
+                                                               : runners[operator_];
 }
 
 /* --- running --------------------------------------------------------------------------------- */
@@ -163,7 +183,7 @@ refuse(const struct mw_operators *operators, const struct mw_compute *compute, c
 static bool
 suits(const struct mw_operators *operators, const struct mw_compute *compute, GError **error)
 {
-    if (!mw_operator_runner(compute->operator_))
+    if (!mw_operator_runner(compute))
         return refuse(operators, compute, "is not an operator of a decoder", error);
     if (compute->seq > operators->seq ||
         mw_operator_tokens(compute) > operators->sequences * operators->seq)
@@ -220,7 +240,7 @@ mw_operators_run(struct mw_operators *operators, const struct mw_compute *comput
 {
     if (!suits(operators, compute, error))
         return false;
-    const struct mw_operator_runner *runner = mw_operator_runner(compute->operator_);
+    const struct mw_operator_runner *runner = mw_operator_runner(compute);
     struct mw_operator_steps steps = compute->of_weights ? runner->weights
                                      : compute->backward ? runner->backward
                                                          : runner->forward;

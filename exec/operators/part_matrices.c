@@ -46,6 +46,22 @@ enter_adapter(struct mw_part *part, const struct mw_weights_piece *piece)
     *at = *at < 0 ? piece->at : *at;
 }
 
+/* The first one's of all experts' matrices, which are neighbours. */
+static void
+enter_experts(const struct mw_decoder *decoder, struct mw_part *part,
+              const struct mw_weights_piece *piece)
+{
+    int64_t rows = piece->weight.rows / decoder->experts;
+
+    if (piece->weight.role == MW_WEIGHT_EXPERT_UP)
+        return; /* behind those of the gates */
+    part->matrix = (struct mw_part_matrix){.at = piece->at,
+                                           .bias_at = -1,
+                                           .rows = rows,
+                                           .all_rows = rows,
+                                           .columns = piece->weight.row_elements};
+}
+
 static void
 enter(const struct mw_decoder *decoder, struct mw_part *part, const struct mw_weights_piece *piece)
 {
@@ -55,6 +71,10 @@ enter(const struct mw_decoder *decoder, struct mw_part *part, const struct mw_we
         enter_adapter(part, piece);
     else if (!piece->weight.rows)
         enter_norm(part, piece);
+    else if (piece->weight.role == MW_WEIGHT_ROUTER)
+        part->router_at = piece->at;
+    else if (piece->weight.experts)
+        enter_experts(decoder, part, piece);
     else if (piece->weight.rank == 1)
         part->matrix.bias_at = part->matrix.bias_at < 0 ? piece->at : part->matrix.bias_at;
     else if (table && piece->weight.first_row)
@@ -74,7 +94,7 @@ set_shapes(const struct mw_decoder *decoder, const struct mw_tensor *tensor, str
                         ? mw_weights_list(decoder, (enum mw_operator)i, tensor->layer, weights)
                         : 0;
         for (int w = 0; w < count; w++) {
-            if (weights[w].rank != 2)
+            if (weights[w].rank != 2 || weights[w].experts || weights[w].role == MW_WEIGHT_ROUTER)
                 continue;
             bool positions = i == MW_OPERATOR_EMBEDDING && weights[w].first_row;
             struct mw_part_matrix *matrix = positions ? &part->positions : &part->matrix;
@@ -100,6 +120,7 @@ mw_part_of(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int
         .k_norm_at = -1,
         .matrix = {.at = -1, .bias_at = -1},
         .positions = {.at = -1, .bias_at = -1},
+        .router_at = -1,
         .lora_in_at = -1,
         .lora_out_at = -1,
     };

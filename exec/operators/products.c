@@ -98,7 +98,7 @@ add_products(const struct mw_compute *compute, const struct mw_operator_linear *
 int
 mw_operator_linears(const struct mw_compute *compute)
 {
-    const struct mw_operator_runner *runner = mw_operator_runner(compute->operator_);
+    const struct mw_operator_runner *runner = mw_operator_runner(compute);
 
     return !runner->linear ? 0 : runner->linears ? runner->linears(compute) : 1;
 }
@@ -106,13 +106,13 @@ mw_operator_linears(const struct mw_compute *compute)
 struct mw_operator_linear
 mw_operator_linear_at(const struct mw_compute *compute, int number)
 {
-    return mw_operator_runner(compute->operator_)->linear(compute, number);
+    return mw_operator_runner(compute)->linear(compute, number);
 }
 
 int
 mw_operator_products(const struct mw_compute *compute, struct mw_multiply out[MW_MULTIPLIES_MAX])
 {
-    const struct mw_operator_runner *runner = mw_operator_runner(compute->operator_);
+    const struct mw_operator_runner *runner = mw_operator_runner(compute);
     int linears = mw_operator_linears(compute), count = 0;
 
     if (runner->products)

@@ -201,7 +201,7 @@ whole_checkpoint(struct mw_trainer *trainer, const struct mw_op *op,
 {
     const struct mw_storage *storage = &trainer->storage;
     uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_CHECKPOINT);
-    int64_t sums = 4 * trainer->tokens * trainer->plan->shape.decoder.heads;
+    int64_t sums = mw_decoder_fp32_bytes(&trainer->plan->shape.decoder, trainer->tokens);
     int64_t rest = trainer->layer_bytes - sums;
     bool brings = op->phase == MW_PHASE_BACKWARD;
 

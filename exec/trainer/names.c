@@ -16,7 +16,12 @@ find_piece(const struct mw_decoder *decoder, const struct mw_tensor *tensor, int
         return false;
     while (i > 0 && pieces[i].at > element)
         i--;
+    const struct mw_weight *weight = &pieces[i].weight;
+    int64_t experts = MAX(1, weight->experts), of_one = weight->elements / experts;
+    int64_t expert = MIN((pieces[i].first + element - pieces[i].at) / of_one, experts - 1);
     *piece = pieces[i];
+    piece->weight = mw_weight_of_expert(weight, expert);
+    piece->first -= expert * of_one; /* from the expert's own first element on */
     return true;
 }
 

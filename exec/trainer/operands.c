@@ -9,6 +9,7 @@
 #include "exec/memory/pages.h"
 #include "exec/trainer/internal.h"
 #include "exec/trainer/narrow.h"
+#include "plan/optimizers.h"
 #include "plan/state.h"
 
 /* --- tensors --------------------------------------------------------------------------------- */
@@ -50,10 +51,35 @@ cuts_heads(const struct mw_decoder *decoder, const struct mw_tensor *tensor)
     return decoder->qk_norm && tensor->tiles > 1 && tensor->operators >> MW_OPERATOR_QKV & 1;
 }
 
+/* What of a mixture no operator does; the command says before in which settings. */
+static bool
+check_mixture(const struct mw_plan *plan, GError **error)
+{
+    const struct mw_step_shape *shape = &plan->shape;
+    const struct mw_decoder *d = &shape->decoder;
+    const uint32_t of_experts = 1u << MW_OPERATOR_MLP_UP | 1u << MW_OPERATOR_MLP_DOWN;
+    int64_t element = mw_compute_element_bytes(shape->dtype);
+    bool good = !d->lora_rank && !shape->kept_encodings && !shape->weights_later &&
+                !mw_optimizer_has_vectors(shape->optimizer);
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (plan->tensors[t].operators & of_experts)
+            good &= plan->tensors[t].tiles == 1 && plan->tensors[t].trainable;
+    if (!d->experts)
+        return true;
+    if (!good)
+        return mw_refuse(error, "the plan's mixture of experts is not run as the plan has it");
+    return 4 * d->experts_per_token < element * MAX(d->hidden, mw_decoder_q(d)) ||
+           mw_refuse(error,
+                     "a token visits %" G_GINT64_FORMAT " experts, and a hidden state of "
+                     "%" G_GINT64_FORMAT " elements has no room for as many gradients",
+                     d->experts_per_token, d->hidden);
+}
+
 bool
 mw_trainer_check_tensors(const struct mw_plan *plan, GError **error)
 {
-    if (!check_slots(plan, error))
+    if (!check_slots(plan, error) || !check_mixture(plan, error))
         return false;
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         if (!is_of_decoder(&plan->shape.decoder, &plan->tensors[t])) {

@@ -163,6 +163,8 @@ kernels_of(const struct mw_cpu_device *device)
                                                                                                    \
         return cpu->kernels->name(MW_BARE arguments, cpu->threads);                                \
     }
+#define MW_KERNEL_EXPERTS MW_KERNEL
+#define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
 #include "exec/operators/kernel_list.h"
 
 const struct mw_kernels mw_cpu_device_kernels = {
@@ -177,5 +179,7 @@ const struct mw_kernels mw_cpu_device_kernels = {
     .multiply = multiply,
 #define MW_KERNEL(name, parameters, arguments) .name = name,
 #define MW_KERNEL_SCRATCH MW_KERNEL
+#define MW_KERNEL_EXPERTS MW_KERNEL
+#define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
 #include "exec/operators/kernel_list.h"
 };

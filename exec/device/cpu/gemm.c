@@ -7,6 +7,8 @@
 #include "exec/device/cpu/panel.h"
 #include "exec/device/cpu/rows.h"
 
+#include <string.h>
+
 #if defined(_OPENMP)
 #include <omp.h>
 #endif
@@ -229,5 +231,55 @@ MW_CPU(gemm)(const struct mw_product *product, void *c, const mw_element *a, con
         struct block block = {row, mw_smaller(size.rows, product->m - row), column,
                               mw_smaller(size.columns, product->n - column)};
         block_product(product, c, a, b, bias, &block, own_scratch(scratch));
+    }
+}
+
+/* --- groups of rows --------------------------------------------------------------------------- */
+
+struct group {
+    struct mw_product product;
+    mw_element *c;
+    const mw_element *a, *b;
+};
+
+static struct group
+group_at(const struct mw_product *product, const int32_t *begin, int64_t number, mw_element *c,
+         const mw_element *a, const mw_element *b)
+{
+    struct group group = {*product, c, a, b};
+    int64_t first = begin[number], rows = begin[number + 1] - first;
+
+    if (product->m) { /* sums over the group's rows */
+        group.product.k = rows;
+        group.a += first * product->m;
+        group.b += first * product->n;
+        group.c += number * product->m * product->n;
+    } else {
+        group.product.m = rows;
+        group.a += first * product->k;
+        group.c += first * product->n;
+        group.b += number * product->n * product->k;
+    }
+    return group;
+}
+
+int64_t
+MW_CPU(groups_scratch_bytes)(int64_t groups, int threads)
+{
+    (void)groups;
+    return MW_CPU(gemm_scratch_bytes)(NULL, threads);
+}
+
+void
+MW_CPU(multiply_groups)(const struct mw_product *product, const int32_t *begin, int64_t groups,
+                        mw_element *c, const mw_element *a, const mw_element *b, void *scratch)
+{
+    for (int64_t i = 0; i < groups; i++) {
+        struct group group = group_at(product, begin, i, c, a, b);
+        const struct mw_product *p = &group.product;
+        if (p->m && p->k)
+            MW_CPU(gemm)(p, group.c, group.a, group.b, NULL, scratch);
+        else if (p->m && !p->accumulate)
+            memset(group.c, 0, (size_t)(p->m * p->n) * sizeof *group.c);
     }
 }

@@ -12,6 +12,8 @@
     {                                                                                              \
         return MW_CPU(name)(MW_BARE arguments, threads);                                           \
     }
+#define MW_KERNEL_EXPERTS MW_KERNEL
+#define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
 #include "exec/operators/kernel_list.h"
 
 static void
@@ -39,6 +41,8 @@ const struct mw_cpu_kernels MW_CPU(table) = {
 #define MW_KERNEL(name, parameters, arguments) .name = call_##name,
 #define MW_KERNEL_PASS MW_KERNEL
 #define MW_KERNEL_SCRATCH MW_KERNEL
+#define MW_KERNEL_EXPERTS MW_KERNEL
+#define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
 #include "exec/operators/kernel_list.h"
     .gemm_scratch_bytes = MW_CPU(gemm_scratch_bytes),
     .gemm = call_gemm,

@@ -32,6 +32,8 @@ struct mw_cpu_kernels {
 /* For the caller's number of threads. */
 #define MW_KERNEL_SCRATCH(name, parameters, arguments)                                             \
     int64_t (*name)(MW_BARE parameters, int threads);
+#define MW_KERNEL_EXPERTS MW_KERNEL
+#define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
 #include "exec/operators/kernel_list.h"
 
     /* The product by own code, where the matrix library lacks the type.  scratch:

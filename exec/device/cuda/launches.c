@@ -36,6 +36,13 @@ suits(void *device, const struct mw_decoder *decoder, GError **error)
 {
     const struct mw_cuda_device *cuda = device;
 
+    if (decoder->experts) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "GPU %d: a mixture of experts: must be a dense model to run on a GPU (on the "
+                    "cpu a mixture runs)",
+                    cuda->gpu.ordinal);
+        return false;
+    }
     if (decoder->head_dim % 2 == 0 && decoder->head_dim <= MW_CUDA_HEAD_DIM_MAX)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,

@@ -1,0 +1,212 @@
+#!/usr/bin/python3
+"""Mixtures of experts that run: each step's loss and norm are those of transformers (recorded by
+peer_experts.py), weights have the same bits wherever states live, whatever is recomputed and with
+any number of threads, runs go on where they were killed, ranks and stages train what one rank
+trains, and what does not run is refused in one line; prints TAP.
+"""
+import hashlib
+import json
+import re
+import sys
+
+from command import ROOT, Answer, Box, kill_after, of_rows, refused
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
+
+TEXT = ROOT / "data/psalms-proverbs.txt"
+RECORDED = sorted((ROOT / "tests/fixtures/experts").glob("*.json"))
+ASKED = f"--backend cpu --dtype fp32 --data {TEXT} --seq 32 --lr 1e-3"
+ALONE = "-H rtx4090"
+RANKS = "-H aws-p5-48xlarge"
+# The products of another instruction set round in another order.
+CLOSE = 2e-5
+
+PLACEMENTS = ["-s ddp", "-s zero-offload", "-s zero-infinity-cpu --param-device cpu",
+              "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --nvme drive",
+              "-s ddp --activation-checkpoint-interval 1",
+              "-s zero-offload --activation-checkpoint-interval 2", "-s l2l", "-s geeps"]
+DIVIDED = {"data": (2, "-s zero3 --batch 2"), "stages": (2, "-s ddp --batch 1 --grad-accum 4 "
+                                                         "--pp 2"),
+           "data and stages": (4, "-s zero1 --batch 1 --grad-accum 2 --pp 2")}
+
+
+def steps_of(path):
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [(line["loss"], line["gradient_norm"]) for line in lines]
+
+
+def weights(box, folder):
+    """A digest of the values in all files."""
+    files = [path.read_bytes() for path in sorted((box.folder / folder).glob("*.safetensors"))]
+    return hashlib.sha256(b"".join(data[8 + int.from_bytes(data[:8], "little"):]
+                                   for data in files)).hexdigest()[:16]
+
+
+def check_recorded(box, path):
+    case = json.loads(path.read_text())
+    box.write("recorded.json", case["config"])
+    steps = len(case["loss_and_norm"])
+    answer = box.run(f"run -m recorded.json {ALONE} {ASKED} -s ddp --batch 4 --steps {steps} "
+                     "--log recorded.log --overwrite")
+    if answer.status:
+        yield answer.err
+        return
+    for number, (ours, theirs) in enumerate(zip(steps_of(box.folder / "recorded.log"),
+                                                case["loss_and_norm"], strict=True), 1):
+        for own, other in zip(ours, theirs):
+            if abs(own / other - 1) > CLOSE:
+                yield f"step {number}: {ours}, transformers {theirs}"
+
+
+def check_places(box, options):
+    made = {}
+    for placement in of_rows(PLACEMENTS, 3):
+        for threads in "12":
+            answer = box.run(f"run -m model.json {ALONE} {ASKED} {options} {placement} --batch 2 "
+                             "--grad-accum 2 --steps 3 --save out --overwrite",
+                             OMP_NUM_THREADS=threads)
+            made[f"{placement}, {threads} threads"] = (weights(box, "out") if not answer.status
+                                                       else answer.err)
+    if len(set(made.values())) != 1:
+        yield f"{made}"
+
+
+def check_resumed(box):
+    """Killed behind its second step at least, a durable run ends as one that nobody stopped."""
+    (box.folder / "durable").mkdir()
+    line = (f"-m model.json {ALONE} {ASKED} --batch 2 -s zero-infinity-nvme --param-device nvme "
+            "--optimizer-device nvme --nvme durable --steps 8")
+    box.run(f"run {line} --save whole --overwrite")
+    kill_after(box, f"{line} --overwrite", 2)
+    answer = box.run(f"run {line} --resume --save resumed")
+    if answer.status or weights(box, "resumed") != weights(box, "whole"):
+        yield f"{answer.err}"
+
+
+def check_saved(box):
+    """Experts are found by their own names, in the vector's order and out of it, and a run goes on
+    from a checkpoint of them."""
+    line = f"-m model.json {ALONE} {ASKED} -s ddp --batch 2"
+    box.run(f"run {line} --steps 4 --save all")
+    box.run(f"run {line} --steps 2 --save half")
+    answer = box.run(f"run {line} --from half --steps 4 --save both")
+    if answer.status or weights(box, "both") != weights(box, "all"):
+        yield f"continued: {answer.err}"
+    data = (box.folder / "all/model.safetensors").read_bytes()
+    header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+    names = {name for name in header if "layers.1.block_sparse_moe" in name}
+    base = "model.layers.1.block_sparse_moe"
+    expected = {f"{base}.gate.weight"} | {f"{base}.experts.{e}.w{w}.weight"
+                                          for e in range(4) for w in (1, 2, 3)}
+    if names != expected:
+        yield f"names: {sorted(names ^ expected)}"
+    if header[f"{base}.experts.3.w2.weight"]["shape"] != [64, 96]:
+        yield f"shape: {header[f'{base}.experts.3.w2.weight']}"
+    lost = box.folder / "lost"
+    lost.mkdir()
+    header["model.layers.1.block_sparse_moe.experts.9.w1.weight"] = header.pop(
+        f"{base}.experts.2.w1.weight")
+    text = json.dumps({k: v for k, v in header.items() if k != "__metadata__"}).encode()
+    (lost / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text
+                                             + data[8 + int.from_bytes(data[:8], "little"):])
+    for wrong in refused(box.run(f"run {line} --steps 1 --weights lost"),
+                         ["experts.2.w1.weight", "missing"]):
+        yield wrong
+
+
+def check_types(box):
+    """Half the bits train the same model, if not to the same digits."""
+    losses = []
+    for kind in ("fp32", "bf16", "fp16"):
+        answer = box.run(f"run -m model.json {ALONE} {ASKED.replace('fp32', kind)} -s ddp "
+                         f"--batch 4 --steps 12 --log {kind}.log")
+        losses.append([loss for loss, _ in steps_of(box.folder / f"{kind}.log")]
+                      if not answer.status else answer.err)
+    for other in losses[1:]:
+        if isinstance(other, str) or len(other) != 12:
+            yield f"{other}"
+        elif max(abs(a - b) for a, b in zip(losses[0], other)) > 0.05:
+            yield f"{losses[0]}, {other}"
+
+
+def printed(answer):
+    """Loss and norm of each step, as the table has them."""
+    return re.findall(r"^ +\d+ +(\d+\.\d+) +(\d\S*) ", answer.out.decode(), re.M)
+
+
+def check_divided(box, count, options):
+    alone = box.run(f"run -m model.json {RANKS} --gpus 1 {ASKED} -s ddp --batch 4 --steps 4")
+    divided = box.run(f"run -m model.json {RANKS} {ASKED} {options} --steps 4",
+                      prefix=[*MPIRUN, str(count)], **RANKS_ENVIRONMENT)
+    if len(printed(alone)) != 4 or printed(divided) != printed(alone):
+        yield f"{printed(divided)}, alone {printed(alone)}: {divided.err[-300:]}"
+
+
+REFUSED = {
+    "--tiles 2": ["--tiles 2", "--tiles 1"],
+    "--train lora:4": ["--train", "no adapters"],
+    "--train qkv": ["--train", "mlp-up and mlp-down"],
+    "--kept-bits 8": ["--kept-bits 8", "--kept-bits 16"],
+    "--optimizer adafactor": ["--optimizer adafactor", "--optimizer adamw"],
+    "--optimizer sm3": ["--optimizer sm3", "--optimizer adamw"],
+}
+REFUSED_OF_RANKS = {
+    "--ep 2": ["--ep 2", "does not spread experts", "--ep 1"],
+    "--tp 2": ["--tp 2", "experts", "--tp 1"],
+    "--pp 2 --grad-accum 4 --schedule zb-h1": ["--schedule zb-h1", "1f1b"],
+}
+# Per config.json: what differs from the model's, and the words of the refusal.
+REFUSED_MODELS = {
+    "balanced": ({"output_router_logits": True}, ["output_router_logits", "must be false"]),
+    "jitter": ({"router_jitter_noise": 0.1}, ["router_jitter_noise", "0.1", "must be 0"]),
+}
+
+
+def check_refusals(box):
+    line = f"-m model.json {ASKED} -s ddp --batch 2 --steps 2"
+    for options, words in REFUSED.items():
+        for wrong in refused(box.run(f"run {line} {ALONE} {options}"), words):
+            yield f"{options}: {wrong}"
+    for name, (changes, words) in REFUSED_MODELS.items():
+        box.write(f"{name}.json", json.loads((box.folder / "model.json").read_text()) | changes)
+        for wrong in refused(box.run(f"run {line.replace('model', name)} {ALONE}"), words):
+            yield f"{name}: {wrong}"
+    for options, words in REFUSED_OF_RANKS.items() if has_ranks() else ():
+        answer = box.run(f"run {line} {RANKS} {options}", prefix=[*MPIRUN, "2"],
+                         **RANKS_ENVIRONMENT)
+        said = "\n".join(one for one in answer.err.splitlines() if one.startswith("memwall:"))
+        for wrong in refused(Answer(answer.status, answer.out, said), words):
+            yield f"{options}: {wrong}"
+
+
+def check_simulated(box):
+    """What a run does not do, a plan's file still has, and a simulation of it."""
+    for options in ("", "--ep 2", "--train lora:4", "--tp 2", "--tiles 2"):
+        box.run(f"plan -m model.json {RANKS} --gpus 2 -s zero3 --batch 1 --seq 32 {options} "
+                "-o of.plan")
+        answer = box.run(f"simulate of.plan {RANKS}")
+        if answer.status:
+            yield f"{options}: {answer.err}"
+
+
+def tests(box):
+    (box.folder / "drive").mkdir()
+    box.write("model.json", json.loads(RECORDED[0].read_text())["config"])
+    for path in RECORDED:
+        yield f"recorded/{path.stem}", check_recorded(box, path)
+    yield "places/fp32", check_places(box, "")
+    yield "places/bf16", check_places(box, "--dtype bf16")
+    yield "resumed", check_resumed(box)
+    yield "saved", check_saved(box)
+    yield "types", check_types(box)
+    yield "refusals", check_refusals(box)
+    yield "simulated", check_simulated(box)
+    for name, case in DIVIDED.items() if has_ranks() else ():
+        yield f"divided/{name}", check_divided(box, *case)
+
+
+def main():
+    return report_in(Box, tests)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+/* A mixture of experts in fp64, token by token: router, gated experts, their weighted sum. */
+#include <math.h>
+#include <string.h>
+
+#include "tests/kernel_reference.h"
+#include "tests/reference_decoder_internal.h"
+
+/* Of one token: what the router gives, and whom the token visits. */
+struct routed {
+    double *probability, *weight; /* [experts]; weight 0: not visited */
+    double sum;                   /* of the probabilities of those that are */
+};
+
+/* The experts' matrices in the vectors of their operators, and the router behind all of up. */
+struct places {
+    int64_t gate, up, router, down;
+};
+
+static struct places
+places_of(const struct mw_decoder *d, int64_t expert)
+{
+    int64_t one = d->ffn * d->hidden;
+
+    return (struct places){expert * one, (d->experts + expert) * one, 2 * d->experts * one,
+                           expert * one};
+}
+
+static double
+dot(const double *a, const double *b, int64_t n)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* Visited are those that fewer than `experts_per_token` others come before. */
+static bool
+is_visited(const struct mw_decoder *d, const double *probability, int64_t expert)
+{
+    int64_t before = 0;
+
+    for (int64_t e = 0; e < d->experts; e++)
+        before += probability[e] > probability[expert] ||
+                  (probability[e] == probability[expert] && e < expert);
+    return before < d->experts_per_token;
+}
+
+static struct routed
+route(const struct mw_reference_pass *r, int64_t layer, const double *x)
+{
+    const struct mw_decoder *d = r->d;
+    const double *w = mw_reference_params(r, MW_OPERATOR_MLP_UP, layer) + places_of(d, 0).router;
+    struct routed to = {mw_reference_zeros(d->experts), mw_reference_zeros(d->experts), 0};
+    double all = 0;
+
+    for (int64_t e = 0; e < d->experts; e++)
+        all += to.probability[e] = exp(dot(w + e * d->hidden, x, d->hidden));
+    for (int64_t e = 0; e < d->experts; e++)
+        to.probability[e] /= all;
+    for (int64_t e = 0; e < d->experts; e++)
+        if (is_visited(d, to.probability, e))
+            to.sum += to.weight[e] = to.probability[e];
+    for (int64_t e = 0; e < d->experts && d->router_renormalizes; e++)
+        to.weight[e] /= to.sum;
+    return to;
+}
+
+static void
+clear(struct routed *to)
+{
+    g_free(to->probability);
+    g_free(to->weight);
+}
+
+/* Of one token and expert. */
+struct visit {
+    double *gate, *up, *act, *y;
+};
+
+static struct visit
+visit(const struct mw_reference_pass *r, int64_t layer, int64_t expert, const double *x)
+{
+    const struct mw_decoder *d = r->d;
+    const struct places at = places_of(d, expert);
+    const double *in = mw_reference_params(r, MW_OPERATOR_MLP_UP, layer);
+    const double *down = mw_reference_params(r, MW_OPERATOR_MLP_DOWN, layer) + at.down;
+    struct visit v = {mw_reference_zeros(d->ffn), mw_reference_zeros(d->ffn),
+                      mw_reference_zeros(d->ffn), mw_reference_zeros(d->hidden)};
+
+    for (int64_t i = 0; i < d->ffn; i++) {
+        v.gate[i] = dot(in + at.gate + i * d->hidden, x, d->hidden);
+        v.up[i] = dot(in + at.up + i * d->hidden, x, d->hidden);
+        v.act[i] = mw_ref_swiglu(v.gate[i], v.up[i]);
+    }
+    for (int64_t i = 0; i < d->hidden; i++)
+        v.y[i] = dot(down + i * d->ffn, v.act, d->ffn);
+    return v;
+}
+
+static void
+leave(struct visit *v)
+{
+    g_free(v->gate);
+    g_free(v->up);
+    g_free(v->act);
+    g_free(v->y);
+}
+
+void
+mw_reference_experts(const struct mw_reference_pass *r, int64_t layer, double *output,
+                     const double *n2)
+{
+    int64_t h = r->d->hidden;
+
+    memset(output, 0, (size_t)(r->tokens * h) * sizeof *output);
+    for (int64_t t = 0; t < r->tokens; t++) {
+        struct routed to = route(r, layer, n2 + t * h);
+        for (int64_t e = 0; e < r->d->experts; e++) {
+            if (to.weight[e] == 0)
+                continue;
+            struct visit v = visit(r, layer, e, n2 + t * h);
+            for (int64_t i = 0; i < h; i++)
+                output[t * h + i] += to.weight[e] * v.y[i];
+            leave(&v);
+        }
+        clear(&to);
+    }
+}
+
+/* dw += dy x^T and dx += W^T dy, of one token. */
+static void
+product_back(const double *w, double *dw, const double *dy, int64_t rows, const double *x,
+             double *dx, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            dw[i * columns + j] += dy[i] * x[j];
+            dx[j] += dy[i] * w[i * columns + j];
+        }
+}
+
+static void
+visit_back(const struct mw_reference_pass *r, int64_t layer, int64_t expert, const double *x,
+           const struct visit *v, const double *dy, double *dx)
+{
+    const struct mw_decoder *d = r->d;
+    const struct places at = places_of(d, expert);
+    const double *in = mw_reference_params(r, MW_OPERATOR_MLP_UP, layer);
+    const double *down = mw_reference_params(r, MW_OPERATOR_MLP_DOWN, layer);
+    double *din = mw_reference_gradients(r, MW_OPERATOR_MLP_UP, layer);
+    double *ddown = mw_reference_gradients(r, MW_OPERATOR_MLP_DOWN, layer);
+    g_autofree double *dact = mw_reference_zeros(d->ffn), *dgate = mw_reference_zeros(d->ffn),
+                      *dup = mw_reference_zeros(d->ffn);
+
+    product_back(down + at.down, ddown + at.down, dy, d->hidden, v->act, dact, d->ffn);
+    for (int64_t i = 0; i < d->ffn; i++)
+        mw_ref_swiglu_slopes(&dgate[i], &dup[i], dact[i], v->gate[i], v->up[i]);
+    product_back(in + at.gate, din + at.gate, dgate, d->ffn, x, dx, d->hidden);
+    product_back(in + at.up, din + at.up, dup, d->ffn, x, dx, d->hidden);
+}
+
+/* dweight [experts] becomes the gradient of the router's scores.  A probability counts in its own
+ * weight, and renormalized in those of all that are visited. */
+static void
+scores_back(const struct mw_decoder *d, const struct routed *to, double *dweight)
+{
+    g_autofree double *dprobability = mw_reference_zeros(d->experts);
+
+    for (int64_t e = 0; e < d->experts; e++)
+        for (int64_t j = 0; j < d->experts; j++) {
+            if (to->weight[e] == 0 || to->weight[j] == 0)
+                continue;
+            double slope = d->router_renormalizes
+                               ? ((e == j) - to->probability[j] / to->sum) / to->sum
+                               : (e == j);
+            dprobability[e] += dweight[j] * slope;
+        }
+    for (int64_t e = 0; e < d->experts; e++) {
+        dweight[e] = 0;
+        for (int64_t j = 0; j < d->experts; j++)
+            dweight[e] += dprobability[j] * to->probability[j] * ((e == j) - to->probability[e]);
+    }
+}
+
+double *
+mw_reference_experts_back(const struct mw_reference_pass *r, int64_t layer, const double *doutput,
+                          const double *n2)
+{
+    const struct mw_decoder *d = r->d;
+    int64_t h = d->hidden, router = places_of(d, 0).router;
+    double *dx = mw_reference_zeros(r->tokens * h);
+    g_autofree double *dy = mw_reference_zeros(h), *dweight = mw_reference_zeros(d->experts);
+
+    for (int64_t t = 0; t < r->tokens; t++) {
+        struct routed to = route(r, layer, n2 + t * h);
+        for (int64_t e = 0; e < d->experts; e++) {
+            dweight[e] = 0;
+            if (to.weight[e] == 0)
+                continue;
+            struct visit v = visit(r, layer, e, n2 + t * h);
+            dweight[e] = dot(doutput + t * h, v.y, h);
+            for (int64_t i = 0; i < h; i++)
+                dy[i] = to.weight[e] * doutput[t * h + i];
+            visit_back(r, layer, e, n2 + t * h, &v, dy, dx + t * h);
+            leave(&v);
+        }
+        scores_back(d, &to, dweight);
+        product_back(mw_reference_params(r, MW_OPERATOR_MLP_UP, layer) + router,
+                     mw_reference_gradients(r, MW_OPERATOR_MLP_UP, layer) + router, dweight,
+                     d->experts, n2 + t * h, dx + t * h, h);
+        clear(&to);
+    }
+    return dx;
+}
