@@ -127,7 +127,9 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
     int64_t fp32_bytes = mw_dtype_element_bytes(MW_DTYPE_FP32);
     struct mw_walk walk = {
         .model = model,
-        .tokens = MW_PRODUCT(shape->sequences, shape->seq),
+        .tokens = mw_divide_up(MW_PRODUCT(shape->sequences, shape->seq), MAX(1, shape->cp)),
+        .cp = MAX(1, shape->cp),
+        .context = shape->context,
         .shares = shape->sequence_parallel ? shape->tp : 1,
         .seq = shape->seq,
         .sequences = shape->sequences,
@@ -278,34 +280,104 @@ add_product(struct mw_operator_info *info, const struct mw_walk *walk,
     info->launches++;
 }
 
+/* Bytes of `forward` and `backward` passes over so many elements, on top of what an operator's row
+ * has. */
+static void
+add_streamed(struct mw_operator_info *info, const struct mw_walk *walk, int64_t elements,
+             int64_t forward, int64_t backward)
+{
+    int64_t once = MW_PRODUCT(walk->element_bytes[MW_ELEMENT_ACTIVATION], elements);
+
+    info->forward_bytes = MW_SUM(info->forward_bytes, MW_PRODUCT(forward, once));
+    info->backward_bytes = MW_SUM(info->backward_bytes, MW_PRODUCT(backward, once));
+}
+
+/* Every block of keys but a rank's own is a kernel more, and passes that add up what it gives:
+ * results in forward, which are read with the sum and written (Transformer Engine,
+ * context_parallel.py, flash_attn_fwd_out_correction), gradients of q, k and v in backward.  Ranks
+ * have two chunks of a sequence, one from either end: of a later rank's block the mask hides half
+ * of the queries, of an earlier one's half of the keys.  Counted are those of the last rank, which
+ * all others wait for: all of its queries, half of the keys. */
+static void
+add_ring_passes(struct mw_operator_info *info, const struct mw_walk *walk)
+{
+    const int64_t *width = walk->dims.width;
+    int64_t tokens = MW_PRODUCT(walk->cp - 1, walk->tokens);
+    int64_t keys = MW_PRODUCT(tokens, MW_SUM(width[MW_WIDTH_KEYS], width[MW_WIDTH_VALUES])) / 2;
+    int64_t sums = MW_PRODUCT(tokens, width[MW_WIDTH_HEADS], walk->element_bytes[MW_ELEMENT_FP32]);
+
+    add_streamed(info, walk, MW_PRODUCT(tokens, width[MW_WIDTH_QUERIES]), 1, 2 + 3);
+    add_streamed(info, walk, keys, 1, 2 + 3);
+    add_streamed(info, walk, MW_PRODUCT(tokens, width[MW_WIDTH_ATTENDED]), 1 + 3, 2);
+    info->forward_bytes = MW_SUM(info->forward_bytes, sums);
+    info->backward_bytes = MW_SUM(info->backward_bytes, sums);
+    info->launches += (uint32_t)(2 * (walk->cp - 1));
+}
+
+/* What goes through an all-to-all is copied into the order of ranks before it, and out of it behind
+ * (DeepSpeed, sequence/layer.py, single_all_to_all): q, k, v, the result, and their gradients.
+ * Flash attention's backward needs its result as it was computed, whole sequences of some heads,
+ * and the projection that of its own tokens. */
+static void
+add_exchange_passes(struct mw_operator_info *info, const struct mw_walk *walk)
+{
+    const int64_t *width = walk->dims.width;
+    int64_t result = MW_PRODUCT(walk->tokens, width[MW_WIDTH_ATTENDED]);
+    int64_t inputs = MW_PRODUCT(walk->tokens, MW_SUM(width[MW_WIDTH_QUERIES], width[MW_WIDTH_KEYS],
+                                                     width[MW_WIDTH_VALUES]));
+    int64_t kept = MW_PRODUCT(walk->element_bytes[MW_ELEMENT_ACTIVATION], result);
+
+    add_streamed(info, walk, MW_SUM(inputs, result), 4, 4);
+    info->launches += 4 * 2;
+    if (!mw_dims_have(&walk->dims, MW_HAS(FLASH_ATTENTION)))
+        return;
+    info->saved_bytes = MW_SUM(info->saved_bytes, kept);
+    info->kept_bytes = MW_SUM(info->kept_bytes, kept);
+}
+
+static void
+add_context(struct mw_operator_info *info, const struct mw_walk *walk)
+{
+    if (walk->cp == 1 || !mw_operator_row(info->operator_)->attends)
+        return;
+    if (walk->context == MW_CONTEXT_RING)
+        add_ring_passes(info, walk);
+    else
+        add_exchange_passes(info, walk);
+}
+
 /* Q·K^T and the product with V, counted whole although the mask makes half of them idle: the
  * published formulas (12·nl·hd² with its sequence term, arXiv 2104.04473 Eq. 3) count them whole.
  * A batch of products, one per head and sequence.  Flash attention skips the keys outside a window,
- * and its backward forms the scores again; without it the scores are computed whole. */
+ * and its backward forms the scores again; without it the scores are computed whole.  Of ranks that
+ * share the tokens each has its part of the scores: in a ring as many blocks of its own tokens with
+ * another rank's, else whole sequences of its part of the heads. */
 void
 mw_walk_add_attention(struct mw_operator_info *info, const struct mw_walk *walk)
 {
     const int64_t *width = walk->dims.width;
-    int64_t heads = width[MW_WIDTH_HEADS], batch = walk->tokens / walk->seq;
+    int64_t heads = width[MW_WIDTH_HEADS], batch = walk->cp * walk->tokens / walk->seq;
     int64_t head_dim = width[MW_WIDTH_HEAD], value_dim = width[MW_WIDTH_ATTENDED] / heads;
     bool flash = mw_dims_have(&walk->dims, MW_HAS(FLASH_ATTENTION));
+    bool ring = walk->cp > 1 && walk->context == MW_CONTEXT_RING;
     int64_t keys = flash && walk->window ? walk->window : walk->seq;
+    int64_t parts = walk->cp > 1 && !ring ? walk->cp : 1, blocks = ring ? walk->cp : 1;
+    int64_t queries = walk->seq / blocks, of_block = keys / blocks;
+    int64_t count = MW_PRODUCT(batch, heads / parts, blocks);
     int64_t scores = MW_PRODUCT(2, walk->tokens, keys, width[MW_WIDTH_QUERIES]);
 
     info->attention = (struct mw_work_attention){
-        .queries = walk->seq,
-        .keys = walk->seq,
-        .heads = heads,
-        .kv_heads = width[MW_WIDTH_KEYS] / head_dim,
+        .queries = queries,
+        .keys = walk->seq / blocks,
+        .heads = heads / parts,
+        .kv_heads = width[MW_WIDTH_KEYS] / head_dim / parts,
         .head_dim = head_dim,
         .value_dim = value_dim,
         .window = keys < walk->seq ? walk->window : 0,
         .causal = walk->causal,
     };
-    info->products[0] =
-        (struct mw_work_product){walk->seq, keys, head_dim, MW_PRODUCT(batch, heads), walk->dtype};
-    info->products[1] =
-        (struct mw_work_product){walk->seq, value_dim, keys, MW_PRODUCT(batch, heads), walk->dtype};
+    info->products[0] = (struct mw_work_product){queries, of_block, head_dim, count, walk->dtype};
+    info->products[1] = (struct mw_work_product){queries, value_dim, of_block, count, walk->dtype};
     info->product_count = 2;
     info->forward_flops =
         MW_SUM(scores, MW_PRODUCT(2, walk->tokens, keys, width[MW_WIDTH_ATTENDED]));
@@ -535,6 +607,7 @@ mw_walk_finish(struct mw_operator_info *info, const struct mw_walk *walk)
     info->backward_flops =
         MW_SUM(info->backward_flops, MW_PRODUCT(info->trained ? 2 : 1, info->forward_flops));
     add_passes(info, walk, row);
+    add_context(info, walk);
     info->weights = weights_of(walk, row, info);
     if (walk->product_dtype != MW_DTYPE_NONE && mw_operator_takes_fp8(info->operator_))
         for (uint32_t i = 0; i < info->product_count; i++)

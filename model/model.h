@@ -192,6 +192,8 @@ struct mw_shape {
     int64_t seq;
     int64_t tp;
     bool sequence_parallel; /* of tp slices each has its part of the tokens, where none is sliced */
+    int64_t cp;             /* ranks that share the tokens of each sequence; 0 or 1: none do */
+    enum mw_context context; /* how these compute attention */
     int64_t ep; /* ranks over which each mixture's experts are spread; 0 or 1: each has all */
     bool flash_attention;
     bool scores_again;   /* selective recomputation, where attention stores scores */
@@ -315,6 +317,9 @@ bool mw_model_validate(const struct mw_model *model, const char *origin, GError 
 /* Whether it is a mixture each of whose layers is known with its own experts, so that these can be
  * spread over ranks. */
 bool mw_model_can_spread(const struct mw_model *model);
+/* Whether it is a decoder each of whose layers is known with its attention, so that ranks can share
+ * the tokens of its sequences. */
+bool mw_model_can_share(const struct mw_model *model);
 /* The shape suits the model (tp divides heads and MLP, seq within learned positions), and the
  * FLOPs and bytes of a step's passes over one micro-batch fit int64.  If so, *walk has its
  * operators. */

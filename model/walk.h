@@ -8,7 +8,9 @@
 
 struct mw_walk {
     const struct mw_model *model;
-    int64_t tokens, seq;
+    int64_t tokens, seq; /* of this rank's part of the sequences; of a whole sequence */
+    int64_t cp;          /* ranks that share the tokens of each sequence, */
+    enum mw_context context;
     int64_t shares; /* into which slices divide the tokens of what they do not slice; 1: not */
     int64_t sequences, text; /* text: tokens of a sequence of the model, of which lines speak */
     int64_t window;          /* of attention; 0: it sees all keys */

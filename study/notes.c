@@ -33,6 +33,8 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "changes nothing: the run ends before it"},
         {"{checkpoint-partition=off}", !asked->checkpoint_partition && sizing->tp == 1,
          "changes nothing: no tensors are sliced, so no rank has what another one has"},
+        {"{cp-kind=all-to-all}", asked->cp_kind == MW_CONTEXT_ALL_TO_ALL && sizing->cp == 1,
+         "changes nothing: no GPUs share sequences; {cp} says how many do"},
         {"{sequence-parallel}", asked->sequence_parallel != MW_AUTO && sizing->tp == 1,
          "changes nothing: no tensors are sliced, so no slices share tokens"},
         {"{update-on=host}",
@@ -67,7 +69,7 @@ why_less(const struct mw_question *question, enum mw_strategy strategy,
     const struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     const struct mw_settings *s = &sizing->settings;
     struct mw_settings asked = question->settings;
-    double sequences = s->micro_batch * s->tp, accum = s->grad_accum;
+    double sequences = s->micro_batch * (double)mw_settings_sharers(s), accum = s->grad_accum;
     bool fixed = question->settings.grad_accum != MW_AUTO;
     double more = fixed ? (sequences + 1) / sequences : (accum + 1) / accum;
 
@@ -423,6 +425,11 @@ note_offers(const struct mw_question *question, const struct mw_sizing *sizing, 
     if (sizing->replicas > 1 && !offers->hybrid_shard)
         g_ptr_array_add(notes, g_strdup_printf("%s partitions over all data-parallel GPUs and not "
                                                "over groups of them, so it cannot run this plan",
+                                               software));
+    bool ring = sizing->settings.cp_kind == MW_CONTEXT_RING;
+    if (sizing->cp > 1 && !(ring ? offers->context_ring : offers->context_all_to_all))
+        g_ptr_array_add(notes, g_strdup_printf("%s does not share sequences among GPUs so, and "
+                                               "cannot run this plan",
                                                software));
     if (sizing->ep > 1 && !offers->expert_parallel)
         g_ptr_array_add(notes, g_strdup_printf("%s does not spread the experts of such a model "

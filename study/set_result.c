@@ -43,6 +43,8 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->nodes = s->nodes;
     r->gpus_per_node = s->gpus_per_node;
     r->tp = s->tp;
+    r->cp = s->cp;
+    r->cp_kind = s->cp > 1 ? mw_context_name(s->cp_kind) : NULL;
     r->ep = s->ep;
     r->seq = s->seq;
     r->grad_accum = s->grad_accum;
