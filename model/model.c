@@ -487,12 +487,17 @@ encoding_of(const struct mw_walk *walk, int operator_, const struct mw_operator_
 
 /* Elements of a pass.  With sequence parallelism (Korthikanti et al., arXiv 2205.05198,
  * Sec. 4.2.2) what is as wide as the hidden size is sliced too, by tokens: the passes over it, and
- * what is kept, Eq. 4. */
+ * what is kept, Eq. 4.  Slices send tokens of their own to spread experts, and weight what comes
+ * back, but have the inputs of all for the experts' products. */
 static int64_t
-pass_elements(const struct mw_walk *walk, const struct mw_operator_pass *pass)
+pass_elements(const struct mw_walk *walk, int operator_, const struct mw_operator_pass *pass)
 {
-    int64_t tokens =
-        pass->width == MW_WIDTH_HIDDEN ? mw_divide_up(walk->tokens, walk->shares) : walk->tokens;
+    bool sent = mw_dims_have(&walk->dims, MW_HAS(EXPERTS_SPREAD)) && !pass->of_weights &&
+                (pass->width == MW_WIDTH_COPIES || pass->width == MW_WIDTH_EXPERTS) &&
+                !mw_operator_row(operator_)->part_of;
+    int64_t tokens = pass->width == MW_WIDTH_HIDDEN || sent
+                         ? mw_divide_up(walk->tokens, walk->shares)
+                         : walk->tokens;
 
     return MW_PRODUCT(tokens, walk->dims.width[pass->width]);
 }
@@ -504,7 +509,7 @@ add_kept(struct mw_operator_info *info, const struct mw_walk *walk,
     int64_t element_bytes = is_kept_cast(walk, (int)info->operator_, pass)
                                 ? mw_dtype_element_bytes(walk->product_dtype)
                                 : walk->element_bytes[pass->element];
-    int64_t elements = MW_PRODUCT(pass->kept, pass_elements(walk, pass));
+    int64_t elements = MW_PRODUCT(pass->kept, pass_elements(walk, (int)info->operator_, pass));
     int encoding = encoding_of(walk, (int)info->operator_, pass);
     double sparsity = walk->kept_as.relu_sparsity;
 
@@ -526,7 +531,8 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_operator_row *row)
 {
     for (const struct mw_operator_pass *pass = row->passes; pass->width; pass++) {
-        int64_t once = MW_PRODUCT(walk->element_bytes[pass->element], pass_elements(walk, pass));
+        int64_t once = MW_PRODUCT(walk->element_bytes[pass->element],
+                                  pass_elements(walk, (int)info->operator_, pass));
         if (!mw_dims_have(&walk->dims, pass->when))
             continue;
         info->launches += pass->launches;
@@ -534,7 +540,7 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
         if (pass->of_weights && !info->trained)
             continue;
         if (pass->width == MW_WIDTH_SCORES && pass->kept)
-            info->kept_scores = pass_elements(walk, pass);
+            info->kept_scores = pass_elements(walk, (int)info->operator_, pass);
         info->backward_bytes = MW_SUM(info->backward_bytes, MW_PRODUCT(pass->backward, once));
         if (pass->of_weights)
             info->weight_bytes = MW_SUM(info->weight_bytes, MW_PRODUCT(pass->backward, once));

@@ -598,6 +598,13 @@ is_exchange(const struct row *row, uint32_t collective, uint32_t of, uint32_t af
                     check->plan->tensors[mw_step_tensor(check, of)].spread);
 }
 
+/* Experts are sliced too: slices gather the tokens that came to all of them, and scatter sums. */
+static bool
+slices_experts(const struct mw_step_check *check, uint32_t index)
+{
+    return check->tp > 1 && !mw_operator_row(mw_step_work(check, index)->operator_)->attends;
+}
+
 /* Each op whose tokens other ranks have has its own all-to-all before it or behind it. */
 static bool
 check_exchange(struct row *row, struct walk *walk, uint32_t before, uint32_t index,
@@ -610,6 +617,11 @@ check_exchange(struct row *row, struct walk *walk, uint32_t before, uint32_t ind
         !is_exchange(row, walk->last_exchange, index, before, index))
         return mw_plan_refuse(&check->base, "%s: no all-to-all brings its tokens",
                               mw_step_label(check, index).text);
+    if (exchanges(row, it, true) && first && slices_experts(check, index) &&
+        !(is_between(row, walk->last_gather, index, walk->last_exchange, index) &&
+          is_along(check, walk->last_gather, MW_AXIS_TP, (uint32_t)check->tp)))
+        return mw_plan_refuse(&check->base, "%s: nothing gathers the tokens of its slices",
+                              mw_step_label(check, index).text);
     walk->exchanging = exchanges(row, it, false) && !another ? index : MW_NONE;
     return true;
 }
@@ -619,6 +631,12 @@ check_exchanged(struct row *row, const struct walk *walk, uint32_t index)
 {
     struct mw_step_check *check = row->check;
 
+    if (walk->exchanging != MW_NONE && slices_experts(check, walk->exchanging) &&
+        !(is_between(row, walk->last_sum, walk->exchanging, walk->exchanging,
+                     walk->last_exchange) &&
+          is_along(check, walk->last_sum, MW_AXIS_TP, (uint32_t)check->tp)))
+        return mw_plan_refuse(&check->base, "%s: nothing sums up the results of its slices",
+                              mw_step_label(check, walk->exchanging).text);
     return walk->exchanging == MW_NONE ||
            is_exchange(row, walk->last_exchange, walk->exchanging, walk->exchanging, index) ||
            mw_plan_refuse(&check->base, "%s: no all-to-all returns its tokens before the next op",

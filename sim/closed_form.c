@@ -370,11 +370,18 @@ slicing_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
 
 /* Tokens go to experts on other ranks, and come back. */
 static void
-exchange_terms(const struct mw_closed_dims *d, const struct mw_closed_rates *r, double *plan)
+exchange_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+               const struct mw_closed_rates *r, double *plan)
 {
-    if (d->exchanges > 0)
-        plan[MW_TERM_EXCHANGE] =
-            d->micro_batches * d->exchanges * mw_ring_all_to_all_s(&r->experts, d->exchange_bytes);
+    if (!(d->exchanges > 0))
+        return;
+    plan[MW_TERM_EXCHANGE] =
+        d->micro_batches * d->exchanges * mw_ring_all_to_all_s(&r->experts, d->exchange_bytes);
+    if (!(d->expert_slices_bytes > 0))
+        return;
+    const struct mw_ring tp = ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
+    plan[MW_TERM_EXCHANGE] +=
+        d->micro_batches * d->exchanges * mw_ring_s(&tp, d->expert_slices_bytes);
 }
 
 static double
@@ -544,7 +551,7 @@ mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hard
     gradient_terms(dims, hardware, &rates, out->plan_s);
     activation_terms(dims, hardware, &rates, out->plan_s);
     slicing_terms(dims, hardware, out);
-    exchange_terms(dims, &rates, out->plan_s);
+    exchange_terms(dims, hardware, &rates, out->plan_s);
     context_terms(dims, &rates, out);
     beside_terms(dims, out);
     optimizer_terms(dims, hardware, &rates, out->plan_s);

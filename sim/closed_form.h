@@ -72,7 +72,8 @@ struct mw_closed_dims {
     double split_flops;      /* with so many FLOPs for each of the two, */
     double input_gathers;    /* and whose inputs are gathered beside the latter */
     double exchanges;        /* all-to-alls of a micro-batch's tokens and their gradients, */
-    double exchange_bytes;   /* of so many bytes of a rank each */
+    double exchange_bytes;   /* of so many bytes of a rank each; */
+    double expert_slices_bytes; /* with each, of all slices of experts, gathered or scattered */
     double context_exchanged; /* bytes of a rank in all-to-alls around attention, of all layers, */
     double context_passed;    /* or of all ranks' blocks around a ring, */
     double ring_flops;        /* beside attention with so many FLOPs */

@@ -433,6 +433,8 @@ dims_of(const struct mw_sizing *s)
         .expert_replicas_per_node =
             MIN(s->dp / s->ep, MAX(1, s->ranks_per_node / (s->tp_ranks_per_node * s->ep))),
         .exchange_bytes = (double)mw_sizing_exchange_bytes(s, MW_OPERATOR_EXPERTS_UP, true),
+        .expert_slices_bytes =
+            (double)mw_sizing_expert_slices_bytes(s, MW_OPERATOR_EXPERTS_UP, true),
         .micro_batches = settings->grad_accum,
         .layer_checkpoint_bytes =
             mw_settings_keeps_whole(settings) ? (double)s->checkpoint_bytes : 0,

@@ -266,7 +266,9 @@ CONTRADICTIONS = {
         ["--ep 3: must divide the 8 experts", "8 data-parallel GPUs; give 2 or 4"],
     "simulate -m mixtral-8x7b -H dgx-h100 --gpus 6 --ep 4": ["--ep 4", "6 data-parallel", "give 2"],
     "simulate -m gpt2 -H dgx-h100 --ep 2": ["--ep 2: model gpt2 has no experts; give --ep 1"],
-    "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --tp 2": ["--ep 2", "--tp 1", "--ep 1"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --tp 2 --sequence-parallel off":
+        ["--ep 2", "--sequence-parallel on", "--tp 1", "--ep 1"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 8 --tp 2": ["4 data-parallel GPUs", "give 4"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --train lora:4": ["--ep 2", "adapters"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --optimizer muon": ["--ep 2", "--optimizer"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --objective dpo": ["dpo", "leave out --ep"],

@@ -423,17 +423,20 @@ static void
 draw_spread(struct random_request *request)
 {
     struct mw_settings *s = &request->settings;
-    int64_t dp = s->nodes * s->gpus_per_node, ep = dp;
+    bool sliced = s->tp > 1 && s->sequence_parallel == 1 && request->seed % 4 == 0;
+    int64_t ranks = s->nodes * s->gpus_per_node, dp = sliced ? ranks / s->tp : ranks, ep = dp;
 
     if (!request->model.experts || request->seed % 2 || dp == 1)
         return;
     for (int64_t tries = request->seed / 2 % 3; tries > 0; tries--)
         ep = next_divisor(dp, ep);
     s->ep = ep;
-    s->tp = 1;
     s->shard_group = MW_SHARD_ALL;
-    s->sequence_parallel = MW_AUTO;
-    s->micro_batch = s->micro_batch == MW_AUTO ? MW_AUTO : ceil(s->micro_batch);
+    if (!sliced) {
+        s->tp = 1;
+        s->sequence_parallel = MW_AUTO;
+        s->micro_batch = s->micro_batch == MW_AUTO ? MW_AUTO : ceil(s->micro_batch);
+    }
     s->partition = MW_PARTITION_BANDWIDTH;
     s->trained.adapted = 0;
     s->trained.rank = 0;

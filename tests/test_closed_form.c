@@ -155,9 +155,10 @@ spread_experts(struct random_request *request, guint32 seed)
     int64_t ranks = s->nodes * s->gpus_per_node;
 
     s->ep = 1;
-    if (!request->model.experts || s->tp > 1 || s->optimizer == MW_OPTIMIZER_MUON)
+    if (!request->model.experts || (s->tp > 1 && s->sequence_parallel != 1) ||
+        s->optimizer == MW_OPTIMIZER_MUON)
         return;
-    s->ep = MIN(ranks, 1 << (seed / 2 % 4));
+    s->ep = MIN(ranks / s->tp, 1 << (seed / 2 % 4));
     if (s->ep == 1)
         return;
     s->shard_group = MW_SHARD_ALL;
@@ -326,7 +327,7 @@ bytes_over(const struct mw_plan *plan, enum mw_op_kind kind, enum mw_axis axis, 
  * come back, forward, again in recomputation, and their gradients in backward; and a rank's experts
  * have j h f elements each, whose gradients the ranks add up that have the same ones. */
 static void
-test_spread_bytes(void)
+spread_bytes(int64_t tp)
 {
     static const enum mw_strategy strategies[] = {MW_STRATEGY_DDP, MW_STRATEGY_ZERO1,
                                                   MW_STRATEGY_ZERO2, MW_STRATEGY_ZERO3};
@@ -342,6 +343,8 @@ test_spread_bytes(void)
     s->nodes = 2;
     s->gpus_per_node = 8;
     s->ep = 4;
+    s->tp = tp;
+    s->sequence_parallel = tp > 1 ? 1 : MW_AUTO;
     s->micro_batch = 2;
     s->grad_accum = 3;
     s->seq = 1024;
@@ -353,15 +356,28 @@ test_spread_bytes(void)
         struct mw_plan *plan = mw_build_plan(found->pdata[0]);
         const struct mw_model *m = &request.model;
         int64_t exchange = 2 * 2 * 1024 * m->experts_per_token * m->hidden;
-        int64_t experts = 3 * m->experts / 4 * 3 * m->hidden * m->expert_ffn;
+        int64_t experts = 3 * m->experts / 4 * 3 * m->hidden * m->expert_ffn / tp;
         bool parts = i > 1; /* each micro-batch's in 2 bytes, else their sum in 4 */
-        g_assert_cmpint(bytes_over(plan, MW_OP_ALL_TO_ALL, MW_AXIS_EP, 4, 1), ==,
+        enum mw_op_kind reduces = i ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
+        uint32_t slices = (uint32_t)tp;
+        g_assert_cmpint(bytes_over(plan, MW_OP_ALL_TO_ALL, MW_AXIS_EP, 4, slices), ==,
                         3 * 3 * 6 * exchange);
-        g_assert_cmpint(
-            bytes_over(plan, i ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE, MW_AXIS_DP, 4, 4), ==,
-            experts * (parts ? 3 * 2 : 4));
+        g_assert_cmpint(bytes_over(plan, reduces, MW_AXIS_DP, 4 / slices, 4 * slices), ==,
+                        experts * (parts ? 3 * 2 : 4));
+        for (int half = 0; half < 2 && tp > 1; half++)
+            g_assert_cmpint(bytes_over(plan, half ? MW_OP_ALL_GATHER : MW_OP_REDUCE_SCATTER,
+                                       MW_AXIS_TP, slices, 1),
+                            ==, 3 * 3 * 3 * tp * exchange);
         mw_plan_free(plan);
     }
+}
+
+/* With slices each sends the tokens that it has, and all gather what came to any of them. */
+static void
+test_spread_bytes(void)
+{
+    spread_bytes(1);
+    spread_bytes(2);
 }
 
 /* Layers of Llama 2, whose heads all have keys of their own, on 2 x 8 GPUs, of which so many share

@@ -13,7 +13,9 @@
  * sequences of some heads (DeepSpeed-Ulysses, arXiv 2309.14509, Sec. 3.1).
  *
  * Tokens go to experts on other ranks by an all-to-all before these, and come back by one behind
- * them; their gradients the other way (GShard, arXiv 2006.16668, Sec. 3.2).
+ * them; their gradients the other way (GShard, arXiv 2006.16668, Sec. 3.2).  Slices of experts
+ * gather the tokens that came to all of them, and scatter the sums of results (Megatron Core,
+ * transformer/moe/token_dispatcher.py, MoEAlltoAllTokenDispatcher).
  */
 #include <glib.h>
 
@@ -295,13 +297,36 @@ exchange_op(struct builder *b, const struct visit *v, enum mw_op_kind kind,
                        (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
 }
 
+/* Of all slices of experts. */
+static uint32_t
+expert_slices_op(struct builder *b, const struct visit *v, enum mw_op_kind kind,
+                 enum mw_operator operator_)
+{
+    int64_t bytes = mw_sizing_expert_slices_bytes(b->sizing, operator_, true) +
+                    mw_sizing_expert_slices_bytes(b->sizing, operator_, false);
+    uint32_t work = mw_work_collective(b, kind, (struct subject){MW_OBJECT_ACTIVATIONS, operator_},
+                                       b->tp_comm, bytes);
+
+    return mw_build_op(b, LANE_SLICING, work,
+                       (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+}
+
 static void
 exchange_before(struct builder *b, const struct visit *v, enum mw_operator operator_, int64_t bytes)
 {
     uint32_t before = activations_before(b, v), computed = b->lane_last[LANE_COMPUTE];
+    bool sliced = mw_sizing_expert_slices_bytes(b->sizing, operator_, true) +
+                  mw_sizing_expert_slices_bytes(b->sizing, operator_, false);
 
     b->compute_wait = exchange_op(b, v, MW_OP_ALL_TO_ALL, operator_, bytes);
     mw_build_after(b, computed);
+    if (before != MW_NONE)
+        mw_build_use(b, before, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+    if (!sliced)
+        return;
+    uint32_t exchange = b->compute_wait;
+    b->compute_wait = expert_slices_op(b, v, MW_OP_ALL_GATHER, operator_);
+    mw_build_after(b, exchange);
     if (before != MW_NONE)
         mw_build_use(b, before, MW_USE_MODIFY, MW_ROLE_OUTPUT);
 }
@@ -310,7 +335,13 @@ static void
 exchange_behind(struct builder *b, const struct visit *v, enum mw_operator operator_, int64_t bytes)
 {
     uint32_t slot = own_activations(b, v);
+    bool sliced = mw_sizing_expert_slices_bytes(b->sizing, operator_, true) +
+                  mw_sizing_expert_slices_bytes(b->sizing, operator_, false);
 
+    if (sliced) {
+        expert_slices_op(b, v, MW_OP_REDUCE_SCATTER, operator_);
+        mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+    }
     b->compute_wait = exchange_op(b, v, MW_OP_ALL_TO_ALL, operator_, bytes);
     mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
 }

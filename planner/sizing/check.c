@@ -298,11 +298,14 @@ nearest_common_divisors(int64_t one, int64_t other, int64_t asked)
                : g_strdup("");
 }
 
-/* Other settings that experts spread over ranks do not go with yet; NULL: all do. */
+/* Other settings that experts spread over ranks do not go with yet; NULL: all do.  Slices send
+ * tokens of their own (Megatron Core, model_parallel_config.py, which requires that too). */
 static const char *
-keeps_from_spreading(const struct mw_settings *s)
+keeps_from_spreading(const struct mw_settings *s, bool complete)
 {
-    return s->tp > 1                                   ? "{tp=1}"
+    bool alike = s->tp > 1 && s->sequence_parallel != 1 && complete;
+
+    return alike                                       ? "{sequence-parallel=on}, or {tp=1},"
            : mw_sizing_has_replicas(s)                 ? "{shard-group=all}"
            : s->trained.rank                           ? "no adapters in {train}"
            : s->partition == MW_PARTITION_OWNER        ? "{partition=bandwidth}"
@@ -315,7 +318,8 @@ keeps_from_spreading(const struct mw_settings *s)
 static bool
 check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t dp, GError **error)
 {
-    g_autofree char *other = keeps_from_spreading(s) ? mw_spelled(keeps_from_spreading(s)) : NULL;
+    const char *needs = keeps_from_spreading(s, dp > 0);
+    g_autofree char *other = needs ? mw_spelled(needs) : NULL;
     int64_t ep = s->ep;
 
     if (ep == 1)

@@ -125,6 +125,8 @@ exchange_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
         enum mw_operator operator_ = p->class->operators[i].operator_;
         ops += (mw_sizing_exchange_bytes(s, operator_, true) > 0) +
                (mw_sizing_exchange_bytes(s, operator_, false) > 0);
+        ops += (mw_sizing_expert_slices_bytes(s, operator_, true) > 0) +
+               (mw_sizing_expert_slices_bytes(s, operator_, false) > 0);
         ops += mw_sizing_rings(s, operator_) * (backward ? 1 : 2);
     }
     return ops;

@@ -348,9 +348,20 @@ mw_sizing_exchange_bytes(const struct mw_sizing *sizing, enum mw_operator operat
     const struct mw_operator_row *row = mw_operator_row((int)operator_);
 
     if (before ? row->takes_tokens : row->returns_tokens)
-        return experts_bytes(sizing);
+        return mw_divide_up(experts_bytes(sizing), sizing->tp);
     return row->attends && sizing->cp > 1 && sizing->settings.cp_kind == MW_CONTEXT_ALL_TO_ALL
                ? context_bytes(sizing, before)
+               : 0;
+}
+
+int64_t
+mw_sizing_expert_slices_bytes(const struct mw_sizing *sizing, enum mw_operator operator_,
+                              bool before)
+{
+    const struct mw_operator_row *row = mw_operator_row((int)operator_);
+
+    return sizing->tp > 1 && (before ? row->takes_tokens : row->returns_tokens)
+               ? experts_bytes(sizing)
                : 0;
 }
 
