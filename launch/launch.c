@@ -65,6 +65,8 @@ static const struct mw_launch_rule common[] = {
     {"gradient-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"cp", MW_LAUNCH_REFUSED, NULL, "the files that are written for it keep sequences whole"},
+    {"capacity-factor", MW_LAUNCH_REFUSED, NULL,
+     "the files that are written for it drop no tokens"},
     {"ep", MW_LAUNCH_REFUSED, NULL, "the files that are written for it spread no experts"},
     {NULL, MW_LAUNCH_LEFT, NULL, NULL},
 };

@@ -23,27 +23,17 @@ is_axis(const char *name)
 }
 
 /* Settings that the closed form of a pipeline, or a bound of it, does not have. */
-static const char *const unsearched[] = {"grad-accum",
-                                         "cp",
-                                         "cp-kind",
-                                         "ep",
-                                         "tiles",
-                                         "param-loads",
-                                         "recompute-list",
-                                         "checkpoints",
-                                         "checkpoint-bits",
-                                         "kept-bits",
-                                         "relu-mask",
-                                         "relu-sparsity",
-                                         "share-slots",
-                                         "overlap",
-                                         "update",
-                                         "micro-batch-order",
-                                         "drop-layers",
-                                         "dpu-start",
-                                         "serve",
-                                         "objective",
-                                         NULL};
+static const char *const unsearched[] = {"grad-accum",        "cp",
+                                         "cp-kind",           "ep",
+                                         "capacity-factor",   "tiles",
+                                         "param-loads",       "recompute-list",
+                                         "checkpoints",       "checkpoint-bits",
+                                         "kept-bits",         "relu-mask",
+                                         "relu-sparsity",     "share-slots",
+                                         "overlap",           "update",
+                                         "micro-batch-order", "drop-layers",
+                                         "dpu-start",         "serve",
+                                         "objective",         NULL};
 
 static bool
 check_settings(const struct memwall_question *question, GError **error)

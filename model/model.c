@@ -7,6 +7,8 @@
  */
 #include "model/walk.h"
 
+#include <math.h>
+
 #include "base/arithmetic.h"
 
 /* --- a model's dimensions -------------------------------------------------------------------- */
@@ -118,6 +120,30 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
     return all;
 }
 
+/* Slices that send tokens of their own each have a group of tokens, with a capacity of its own. */
+int64_t
+mw_model_expert_rows(const struct mw_model *model, const struct mw_shape *shape)
+{
+    int64_t tokens = mw_divide_up(MW_PRODUCT(shape->sequences, shape->seq), MAX(1, shape->cp));
+    int64_t groups = shape->ep > 1 && shape->sequence_parallel ? shape->tp : 1;
+
+    if (!(shape->capacity_factor > 0) || !model->experts)
+        return MW_PRODUCT(tokens, model->experts_per_token);
+    double share =
+        (double)tokens / (double)groups * (double)model->experts_per_token / (double)model->experts;
+    return MW_PRODUCT(groups, model->experts,
+                      MAX(1, (int64_t)ceil(share * shape->capacity_factor - 1e-9)));
+}
+
+int64_t
+mw_model_filled_rows(const struct mw_model *model, const struct mw_shape *shape)
+{
+    struct mw_shape unlimited = *shape;
+
+    unlimited.capacity_factor = 0;
+    return MIN(mw_model_expert_rows(model, shape), mw_model_expert_rows(model, &unlimited));
+}
+
 struct mw_walk
 mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
               struct mw_block_traits block)
@@ -130,6 +156,8 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
         .tokens = mw_divide_up(MW_PRODUCT(shape->sequences, shape->seq), MAX(1, shape->cp)),
         .cp = MAX(1, shape->cp),
         .context = shape->context,
+        .expert_rows = block.experts ? mw_model_expert_rows(model, shape) : 0,
+        .filled_rows = block.experts ? mw_model_filled_rows(model, shape) : 0,
         .shares = shape->sequence_parallel ? shape->tp : 1,
         .seq = shape->seq,
         .sequences = shape->sequences,
@@ -267,8 +295,10 @@ add_product(struct mw_operator_info *info, const struct mw_walk *walk,
 
     if (!n || !k)
         return;
-    if (of_experts)
-        rows = MW_PRODUCT(walk->tokens, walk->model->experts_per_token);
+    if (of_experts) {
+        rows = walk->expert_rows;
+        info->idle_flops = MW_SUM(info->idle_flops, MW_PRODUCT(2, rows - walk->filled_rows, n, k));
+    }
     info->forward_flops = MW_SUM(info->forward_flops, MW_PRODUCT(2, rows, n, k));
     if (joins) {
         struct mw_work_product *last = &info->products[info->product_count - 1];
@@ -485,6 +515,23 @@ encoding_of(const struct mw_walk *walk, int operator_, const struct mw_operator_
     return walk->kept_as.dtype == MW_DTYPE_MXFP8 ? MW_ENCODING_MXFP8 : MW_ENCODING_COUNT;
 }
 
+/* Elements of so wide a tensor.  Experts may have other rows than tokens visit. */
+static int64_t
+elements_of(const struct mw_walk *walk, enum mw_width wide)
+{
+    const int64_t *width = walk->dims.width;
+
+    if (!walk->expert_rows || (wide != MW_WIDTH_COPIES && wide != MW_WIDTH_RANK_COPIES &&
+                               wide != MW_WIDTH_INNER && wide != MW_WIDTH_UP))
+        return MW_PRODUCT(walk->tokens, width[wide]);
+    if (wide == MW_WIDTH_COPIES || wide == MW_WIDTH_RANK_COPIES)
+        return MW_PRODUCT(walk->expert_rows,
+                          width[wide == MW_WIDTH_COPIES ? MW_WIDTH_HIDDEN : MW_WIDTH_RANK]);
+    return MW_PRODUCT(wide == MW_WIDTH_UP ? walk->model->mlp_matrices - 1 : 1,
+                      MW_SUM(MW_PRODUCT(walk->tokens, width[MW_WIDTH_FFN]),
+                             MW_PRODUCT(walk->expert_rows, width[MW_WIDTH_EXPERT])));
+}
+
 /* Elements of a pass.  With sequence parallelism (Korthikanti et al., arXiv 2205.05198,
  * Sec. 4.2.2) what is as wide as the hidden size is sliced too, by tokens: the passes over it, and
  * what is kept, Eq. 4.  Slices send tokens of their own to spread experts, and weight what comes
@@ -495,11 +542,10 @@ pass_elements(const struct mw_walk *walk, int operator_, const struct mw_operato
     bool sent = mw_dims_have(&walk->dims, MW_HAS(EXPERTS_SPREAD)) && !pass->of_weights &&
                 (pass->width == MW_WIDTH_COPIES || pass->width == MW_WIDTH_EXPERTS) &&
                 !mw_operator_row(operator_)->part_of;
-    int64_t tokens = pass->width == MW_WIDTH_HIDDEN || sent
-                         ? mw_divide_up(walk->tokens, walk->shares)
-                         : walk->tokens;
-
-    return MW_PRODUCT(tokens, walk->dims.width[pass->width]);
+    if (pass->width == MW_WIDTH_HIDDEN)
+        return MW_PRODUCT(mw_divide_up(walk->tokens, walk->shares), walk->dims.width[pass->width]);
+    int64_t elements = elements_of(walk, pass->width);
+    return sent ? mw_divide_up(elements, walk->shares) : elements;
 }
 
 static void
@@ -549,7 +595,7 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
     for (int i = 0; i < MW_OPERATOR_OUTPUTS_MAX; i++)
         info->output_bytes =
             MW_SUM(info->output_bytes, MW_PRODUCT(walk->element_bytes[row->output_element],
-                                                  walk->tokens, walk->dims.width[row->output[i]]));
+                                                  elements_of(walk, row->output[i])));
     if (info->trained && info->product_count && info->params)
         info->results_bytes = MW_SUM(info->results_bytes, info->output_bytes);
 }
@@ -650,9 +696,12 @@ static void
 add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_model_tensor *tensor)
 {
+    bool of_experts = walk->expert_rows && tensor->met == walk->model->experts_per_token &&
+                      tensor->met < walk->model->experts && tensor->met < tensor->count;
     int64_t rows = tensor->line.divisor
                        ? MW_PRODUCT(walk->sequences, mw_model_line_at(&tensor->line, walk->text))
-                       : MW_PRODUCT(walk->tokens, tensor->met);
+                   : of_experts ? walk->expert_rows
+                                : MW_PRODUCT(walk->tokens, tensor->met);
 
     info->params = MW_SUM(info->params, mw_model_tensor_params(tensor));
     info->sides = MW_SUM(info->sides, tensor_sides(tensor));

@@ -109,8 +109,9 @@ mw_flops_of_model(const struct mw_sizing *sizing)
         for (int c = 0; c < MW_CLASS_COUNT; c++) {
             const struct mw_class_info *class = &stage->classes[c];
             for (int i = 0; i < class->operator_count; i++)
-                flops += passes_of_model(&class->operators[i]) * blocks_done(stage, c) *
-                         (double)class->operators[i].forward_flops;
+                flops +=
+                    passes_of_model(&class->operators[i]) * blocks_done(stage, c) *
+                    (double)(class->operators[i].forward_flops - class->operators[i].idle_flops);
         }
     return flops * sizing->settings.grad_accum / (double)sizing->pp;
 }

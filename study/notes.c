@@ -353,8 +353,31 @@ tokens_of_expert(const struct mw_sizing *sizing)
 {
     const struct mw_model *model = sizing->model;
 
-    return (double)(sizing->tokens * model->experts_per_token * sizing->ep) /
+    return (double)(mw_model_expert_rows(model, &sizing->shape) * sizing->ep) /
            (double)model->experts;
+}
+
+/* What a capacity drops even where experts are visited evenly, and what it leaves of a tile. */
+static void
+note_capacity(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    double factor = sizing->shape.capacity_factor;
+    int64_t least = mw_kernel_least_rows(sizing->hardware);
+
+    if (!sizing->fits || !(factor > 0))
+        return;
+    if (factor < 1)
+        g_ptr_array_add(notes,
+                        mw_spelled_printf("{capacity-factor=%.15g}: at least %.3g%% of what tokens "
+                                          "send to experts is dropped",
+                                          factor, 100 * (1 - factor)));
+    if (tokens_of_expert(sizing) < (double)least)
+        g_ptr_array_add(notes,
+                        mw_spelled_printf("an expert has %.0f rows of a micro-batch, and the "
+                                          "smallest tile of a product %" G_GINT64_FORMAT
+                                          ": the rest of it is computed for nothing; a larger "
+                                          "{batch} or {capacity-factor} fills it",
+                                          tokens_of_expert(sizing), least));
 }
 
 /* A product of m rows takes 2 m n k FLOPs and reads n k weights: with fewer rows than this, reading
@@ -400,6 +423,7 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
                                         "says: of 58 published rows 13 lie in theirs, and in bf16 "
                                         "predictions were 19 to 77% too fast"));
     note_few_tokens(sizing, notes);
+    note_capacity(sizing, notes);
 }
 
 /* Plans that the software does not carry out. */

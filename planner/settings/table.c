@@ -114,6 +114,13 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "spread the experts of each mixture over N neighbouring data-parallel GPUs, which send each "
      "other tokens by all-to-alls (expert parallelism; default 1: every GPU has all experts of a "
      "layer)"},
+    {MW_SETTINGS_BATCH, "capacity-factor", MW_SETTING_REAL, FIELD(capacity_factor), 0.01, 100,
+     "none", NULL, "CF|none",
+     "give each expert of a mixture room for CF times an even share of a micro-batch's tokens: "
+     "less "
+     "is filled up, and more is dropped (GShard, Switch; default none: no limit, and as many "
+     "tokens "
+     "for each expert)"},
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
      "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "

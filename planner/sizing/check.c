@@ -322,6 +322,10 @@ check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t
     g_autofree char *other = needs ? mw_spelled(needs) : NULL;
     int64_t ep = s->ep;
 
+    if (s->capacity_factor > 0 && !mw_model_can_spread(model))
+        return mw_refuse(error, "{capacity-factor=%.15g}: model %s has no experts%s; leave it out",
+                         s->capacity_factor, model->name,
+                         model->experts ? " whose layers are known here" : "");
     if (ep == 1)
         return true;
     if (!model->experts)

@@ -319,7 +319,7 @@ cut_unit(struct mw_sizing *sizing, struct mw_class_info *class, struct mw_unit *
 static int64_t
 experts_bytes(const struct mw_sizing *sizing)
 {
-    return sizing->element_bytes * sizing->tokens * sizing->model->experts_per_token *
+    return sizing->element_bytes * mw_model_expert_rows(sizing->model, &sizing->shape) *
            sizing->model->hidden;
 }
 
@@ -568,6 +568,7 @@ mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
         .cp = settings->cp,
         .context = (enum mw_context)settings->cp_kind,
         .ep = settings->ep,
+        .capacity_factor = settings->capacity_factor,
         .flash_attention = flash_attention,
         .scores_again = settings->scores_again == 1,
         .dtype = settings->dtype,

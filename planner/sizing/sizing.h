@@ -373,8 +373,8 @@ struct mw_shape mw_sizing_shape(const struct mw_settings *settings, bool flash_a
  * whatever rank that is; for attention of ranks that share sequences q, k and v, or the result. */
 int64_t mw_sizing_exchange_bytes(const struct mw_sizing *sizing, enum mw_operator operator_,
                                  bool before);
-/* Where tensors are sliced, slices have other tokens, and gather those of all for their parts of the
- * experts, whose results they add up and scatter: so many bytes; 0: they do not. */
+/* Where tensors are sliced, slices have other tokens, and gather those of all for their parts of
+ * the experts, whose results they add up and scatter: so many bytes; 0: they do not. */
 int64_t mw_sizing_expert_slices_bytes(const struct mw_sizing *sizing, enum mw_operator operator_,
                                       bool before);
 /* Whether keys and values pass around a ring beside the operator; those of all ranks together, in
