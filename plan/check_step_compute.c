@@ -501,9 +501,11 @@ is_part_of(const struct row *row, uint32_t before, uint32_t index)
                mw_step_work(row->check, index)->operator_;
 }
 
-/* Whether the collective is of the op's operator, after one op and before the other. */
+/* Whether the collective is of the op's operator, after one op and before the other; number `shard`
+ * of those that it has. */
 static bool
-is_between(const struct row *row, uint32_t collective, uint32_t of, uint32_t after, uint32_t before)
+is_number_between(const struct row *row, uint32_t collective, uint32_t shard, uint32_t of,
+                  uint32_t after, uint32_t before)
 {
     const struct mw_step_check *check = row->check;
     const struct mw_plan_clock *clock = check->base.clock;
@@ -512,10 +514,16 @@ is_between(const struct row *row, uint32_t collective, uint32_t of, uint32_t aft
         return false;
     const struct mw_op *it = &check->plan->ops[collective], *op = &check->plan->ops[of];
     return it->phase == op->phase && it->layer == op->layer && it->micro_batch == op->micro_batch &&
-           it->shard == op->shard &&
+           it->shard == shard &&
            mw_step_work(check, collective)->operator_ == mw_step_work(check, of)->operator_ &&
            (after == MW_NONE || mw_plan_clock_done_before(clock, after, collective)) &&
            (before == MW_NONE || mw_plan_clock_done_before(clock, collective, before));
+}
+
+static bool
+is_between(const struct row *row, uint32_t collective, uint32_t of, uint32_t after, uint32_t before)
+{
+    return is_number_between(row, collective, row->check->plan->ops[of].shard, of, after, before);
 }
 
 static bool
@@ -589,10 +597,12 @@ is_exchange(const struct row *row, uint32_t collective, uint32_t of, uint32_t af
             uint32_t before)
 {
     const struct mw_step_check *check = row->check;
+    bool attends = mw_operator_row(mw_step_work(check, of)->operator_)->attends;
+    uint32_t shard = attends ? of == after : check->plan->ops[of].shard;
 
-    if (!is_between(row, collective, of, after, before))
+    if (!is_number_between(row, collective, shard, of, after, before))
         return false;
-    if (mw_operator_row(mw_step_work(check, of)->operator_)->attends)
+    if (attends)
         return is_along(check, collective, MW_AXIS_CP, check->plan->shape.context_ranks);
     return is_along(check, collective, MW_AXIS_EP,
                     check->plan->tensors[mw_step_tensor(check, of)].spread);

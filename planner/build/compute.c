@@ -284,17 +284,19 @@ gather_input(struct builder *b, const struct visit *v, const struct computed *it
     return gather;
 }
 
-/* A collective of activations among ranks that share experts or sequences. */
+/* A collective of activations among ranks that share experts or sequences.  Attention has one
+ * before it and one behind it, which is number 1. */
 static uint32_t
 exchange_op(struct builder *b, const struct visit *v, enum mw_op_kind kind,
-            enum mw_operator operator_, int64_t bytes)
+            enum mw_operator operator_, int64_t bytes, bool behind)
 {
-    uint32_t comm = mw_operator_row((int)operator_)->attends ? b->cp_comm : b->ep_comm;
+    bool attends = mw_operator_row((int)operator_)->attends;
     uint32_t work = mw_work_collective(b, kind, (struct subject){MW_OBJECT_ACTIVATIONS, operator_},
-                                       comm, bytes);
+                                       attends ? b->cp_comm : b->ep_comm, bytes);
 
-    return mw_build_op(b, LANE_SLICING, work,
-                       (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
+    return mw_build_op(
+        b, LANE_SLICING, work,
+        (struct identity){v->phase, v->layer, v->micro_batch, v->tile, attends && behind});
 }
 
 /* Of all slices of experts. */
@@ -318,7 +320,7 @@ exchange_before(struct builder *b, const struct visit *v, enum mw_operator opera
     bool sliced = mw_sizing_expert_slices_bytes(b->sizing, operator_, true) +
                   mw_sizing_expert_slices_bytes(b->sizing, operator_, false);
 
-    b->compute_wait = exchange_op(b, v, MW_OP_ALL_TO_ALL, operator_, bytes);
+    b->compute_wait = exchange_op(b, v, MW_OP_ALL_TO_ALL, operator_, bytes, false);
     mw_build_after(b, computed);
     if (before != MW_NONE)
         mw_build_use(b, before, MW_USE_MODIFY, MW_ROLE_OUTPUT);
@@ -342,7 +344,7 @@ exchange_behind(struct builder *b, const struct visit *v, enum mw_operator opera
         expert_slices_op(b, v, MW_OP_REDUCE_SCATTER, operator_);
         mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
     }
-    b->compute_wait = exchange_op(b, v, MW_OP_ALL_TO_ALL, operator_, bytes);
+    b->compute_wait = exchange_op(b, v, MW_OP_ALL_TO_ALL, operator_, bytes, true);
     mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
 }
 
@@ -351,8 +353,9 @@ static uint32_t
 pass_around(struct builder *b, const struct visit *v, enum mw_operator operator_)
 {
     uint32_t computed = b->lane_last[LANE_COMPUTE];
-    uint32_t pass = exchange_op(b, v, MW_OP_RING_PASS, operator_,
-                                mw_sizing_ring_bytes(b->sizing, v->phase == MW_PHASE_BACKWARD));
+    uint32_t pass =
+        exchange_op(b, v, MW_OP_RING_PASS, operator_,
+                    mw_sizing_ring_bytes(b->sizing, v->phase == MW_PHASE_BACKWARD), false);
 
     mw_build_after(b, computed);
     return pass;

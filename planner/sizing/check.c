@@ -417,13 +417,14 @@ check_context(const struct mw_model *model, const struct mw_settings *s, int64_t
     g_autofree char *nearest = nearest_sharers(model, s, dp);
     g_autofree char *ranks =
         dp ? g_strdup_printf("the %" G_GINT64_FORMAT " data-parallel GPUs, ", dp) : g_strdup("");
+    int64_t keys = (model->kv_lora ? model->heads : model->kv_heads) / s->tp;
     g_autofree char *heads =
         s->cp_kind == MW_CONTEXT_RING
             ? g_strdup("")
             : g_strdup_printf(", and the %" G_GINT64_FORMAT " heads and %" G_GINT64_FORMAT
-                              " key and value heads of model %s%s",
-                              model->heads, model->kv_lora ? model->heads : model->kv_heads,
-                              model->name, s->tp > 1 ? " in a slice" : "");
+                              " key and value heads of %smodel %s",
+                              model->heads / s->tp, MAX(1, keys), s->tp > 1 ? "each slice of " : "",
+                              model->name);
     return mw_refuse(error,
                      "{cp=%" G_GINT64_FORMAT "}: must divide %s%sthe %" G_GINT64_FORMAT
                      " tokens of a sequence%s; give %s",
