@@ -156,6 +156,7 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
         .tokens = mw_divide_up(MW_PRODUCT(shape->sequences, shape->seq), MAX(1, shape->cp)),
         .cp = MAX(1, shape->cp),
         .context = shape->context,
+        .limited = block.experts && shape->capacity_factor > 0,
         .expert_rows = block.experts ? mw_model_expert_rows(model, shape) : 0,
         .filled_rows = block.experts ? mw_model_filled_rows(model, shape) : 0,
         .shares = shape->sequence_parallel ? shape->tp : 1,
@@ -521,8 +522,8 @@ elements_of(const struct mw_walk *walk, enum mw_width wide)
 {
     const int64_t *width = walk->dims.width;
 
-    if (!walk->expert_rows || (wide != MW_WIDTH_COPIES && wide != MW_WIDTH_RANK_COPIES &&
-                               wide != MW_WIDTH_INNER && wide != MW_WIDTH_UP))
+    if (!walk->limited || (wide != MW_WIDTH_COPIES && wide != MW_WIDTH_RANK_COPIES &&
+                           wide != MW_WIDTH_INNER && wide != MW_WIDTH_UP))
         return MW_PRODUCT(walk->tokens, width[wide]);
     if (wide == MW_WIDTH_COPIES || wide == MW_WIDTH_RANK_COPIES)
         return MW_PRODUCT(walk->expert_rows,
@@ -696,7 +697,7 @@ static void
 add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_model_tensor *tensor)
 {
-    bool of_experts = walk->expert_rows && tensor->met == walk->model->experts_per_token &&
+    bool of_experts = walk->limited && tensor->met == walk->model->experts_per_token &&
                       tensor->met < walk->model->experts && tensor->met < tensor->count;
     int64_t rows = tensor->line.divisor
                        ? MW_PRODUCT(walk->sequences, mw_model_line_at(&tensor->line, walk->text))

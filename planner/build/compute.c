@@ -433,8 +433,9 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
     bool sums = ends && needs_sum(b, v, info->operator_);
     bool splits = sums && backward && mw_sizing_splits_backward(b->sizing, info);
     bool later = backward && mw_sizing_weights_later(b->sizing, info);
-    int64_t comes = mw_sizing_exchange_bytes(b->sizing, info->operator_, !backward);
-    int64_t goes = mw_sizing_exchange_bytes(b->sizing, info->operator_, backward);
+    bool shares = mw_sizing_shares_layers(b->sizing);
+    int64_t comes = shares ? mw_sizing_exchange_bytes(b->sizing, info->operator_, !backward) : 0;
+    int64_t goes = shares ? mw_sizing_exchange_bytes(b->sizing, info->operator_, backward) : 0;
     bool rings = mw_sizing_rings(b->sizing, info->operator_);
     uint32_t input = MW_NONE, pass = MW_NONE;
 

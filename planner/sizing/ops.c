@@ -121,6 +121,8 @@ exchange_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
 {
     int64_t ops = 0;
 
+    if (!mw_sizing_shares_layers(s))
+        return 0;
     for (int i = p->unit->first; i < p->unit->first + p->unit->count; i++) {
         enum mw_operator operator_ = p->class->operators[i].operator_;
         ops += (mw_sizing_exchange_bytes(s, operator_, true) > 0) +

@@ -368,6 +368,13 @@ int64_t mw_sizing_shard_group(const struct mw_settings *settings);
 bool mw_sizing_has_replicas(const struct mw_settings *settings); /* of sharding groups */
 struct mw_shape mw_sizing_shape(const struct mw_settings *settings, bool flash_attention);
 
+/* Whether ranks with the same parameters share experts or sequences. */
+static inline bool
+mw_sizing_shares_layers(const struct mw_sizing *sizing)
+{
+    return sizing->ep > 1 || sizing->cp > 1;
+}
+
 /* What a rank has of a micro-batch's tokens for the all-to-all before an operator of a layer, or
  * behind it; 0: there is none.  For experts a copy for every expert that a token visits, on
  * whatever rank that is; for attention of ranks that share sequences q, k and v, or the result. */
