@@ -92,6 +92,8 @@ struct mw_offers {
     bool partitioned_stages; /* ZeRO-2 and ZeRO-3 beside pipeline stages */
     bool grouped_experts;    /* a kernel computes all experts of a layer */
     bool expert_parallel;    /* spreads experts over ranks, and sends tokens there */
+    bool context_ring;       /* shares sequences, whose keys and values pass around a ring, */
+    bool context_all_to_all; /* or whose heads are exchanged for attention */
     bool recomputed_layers;  /* recomputes some layers, and keeps the activations of the others */
     bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout */
     bool hybrid_shard;       /* partitions over groups of GPUs that hold replicas */

@@ -76,6 +76,18 @@ mw_ring_of(const struct mw_hardware *hardware, double ranks, double ranks_per_no
     };
 }
 
+/* The same for blocks that pass from each rank to the next: one rank of a node sends to another
+ * node, by the adapters of one GPU. */
+static inline struct mw_ring
+mw_ring_of_passes(const struct mw_hardware *hardware, double ranks, double ranks_per_node,
+                  double groups_per_node)
+{
+    struct mw_ring ring = mw_ring_of(hardware, ranks, ranks_per_node, groups_per_node);
+
+    ring.nic_bytes_per_s = mw_ring_nic_bytes_per_s(hardware, 1, groups_per_node);
+    return ring;
+}
+
 /* What a rank sends in an all-gather, a reduce-scatter or an all-to-all of this many members: all
  * but its own part.  An all-reduce is two of them. */
 static inline double
@@ -145,6 +157,20 @@ mw_ring_send_s(const struct mw_ring *ring, double bytes)
     if (ring->nodes <= 1)
         return bytes / ring->fabric_bytes_per_s + ring->fabric_latency_s;
     return bytes / ring->nic_bytes_per_s + ring->nic_latency_s;
+}
+
+/* Each member's block visits all others: in every round all blocks hop at once, within nodes and
+ * between them, and the slower hop sets the pace. */
+static inline double
+mw_ring_passes_s(const struct mw_ring *ring, double bytes)
+{
+    double block = bytes / ring->ranks, hop_s = mw_ring_send_s(ring, block);
+    struct mw_ring within = *ring;
+
+    within.nodes = 1;
+    if (ring->ranks_per_node > 1)
+        hop_s = fmax(hop_s, mw_ring_send_s(&within, block));
+    return (ring->ranks - 1) * hop_s;
 }
 
 #endif

@@ -33,6 +33,7 @@ static const struct {
     {"partition", "bandwidth"},
     {"pp", "1"},
     {"tp", "1"},
+    {"cp", "1"},
     {"ep", "1"},
     {"tokens", NULL},          /* number of steps */
     {"global-batch", NULL},    /* follows from the others */
@@ -63,6 +64,9 @@ static const struct mw_launch_rule common[] = {
     {"optimizer-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"gradient-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"cp", MW_LAUNCH_REFUSED, NULL, "the files that are written for it keep sequences whole"},
+    {"capacity-factor", MW_LAUNCH_REFUSED, NULL,
+     "the files that are written for it drop no tokens"},
     {"ep", MW_LAUNCH_REFUSED, NULL, "the files that are written for it spread no experts"},
     {NULL, MW_LAUNCH_LEFT, NULL, NULL},
 };

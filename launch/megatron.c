@@ -117,6 +117,8 @@ static const struct mw_launch_rule rules[] = {
     {"optimizer", MW_LAUNCH_CARRIED, NULL, NULL},
     {"tp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"sequence-parallel", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"cp", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"cp-kind", MW_LAUNCH_CARRIED, NULL, NULL},
     {"pp", MW_LAUNCH_CARRIED, NULL, NULL},
     {"shard-group", MW_LAUNCH_CARRIED, NULL, NULL},
     {"schedule", MW_LAUNCH_REFUSED, all_forward_first,
@@ -283,6 +285,10 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
     mw_launch_option_number(shell, "--tensor-model-parallel-size", s->tp);
     if (s->sequence_parallel == 1)
         mw_launch_word(shell, "--sequence-parallel");
+    if (s->cp > 1) {
+        mw_launch_option_number(shell, "--context-parallel-size", s->cp);
+        mw_launch_option(shell, "--cp-comm-type", s->cp_kind == MW_CONTEXT_RING ? "p2p" : "a2a");
+    }
     mw_launch_option_number(shell, "--pipeline-model-parallel-size", s->pp);
     if (plan->sizing->stretches > 1)
         mw_launch_option_number(shell, "--num-layers-per-virtual-pipeline-stage",

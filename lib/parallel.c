@@ -24,7 +24,10 @@ is_axis(const char *name)
 
 /* Settings that the closed form of a pipeline, or a bound of it, does not have. */
 static const char *const unsearched[] = {"grad-accum",
+                                         "cp",
+                                         "cp-kind",
                                          "ep",
+                                         "capacity-factor",
                                          "tiles",
                                          "param-loads",
                                          "recompute-list",

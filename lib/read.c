@@ -44,7 +44,8 @@ mw_lib_strategies(const char *text, struct mw_question *out, GError **error)
 bool
 mw_lib_is_sliced(const struct memwall_question *question)
 {
-    return question->settings[mw_setting_find("tp") - mw_settings_table] != NULL;
+    return question->settings[mw_setting_find("tp") - mw_settings_table] ||
+           question->settings[mw_setting_find("cp") - mw_settings_table];
 }
 
 /* --- the machine ----------------------------------------------------------------------------- */

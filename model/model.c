@@ -7,6 +7,8 @@
  */
 #include "model/walk.h"
 
+#include <math.h>
+
 #include "base/arithmetic.h"
 
 /* --- a model's dimensions -------------------------------------------------------------------- */
@@ -118,6 +120,30 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
     return all;
 }
 
+/* Slices that send tokens of their own each have a group of tokens, with a capacity of its own. */
+int64_t
+mw_model_expert_rows(const struct mw_model *model, const struct mw_shape *shape)
+{
+    int64_t tokens = mw_divide_up(MW_PRODUCT(shape->sequences, shape->seq), MAX(1, shape->cp));
+    int64_t groups = shape->ep > 1 && shape->sequence_parallel ? shape->tp : 1;
+
+    if (!(shape->capacity_factor > 0) || !model->experts)
+        return MW_PRODUCT(tokens, model->experts_per_token);
+    double share =
+        (double)tokens / (double)groups * (double)model->experts_per_token / (double)model->experts;
+    return MW_PRODUCT(groups, model->experts,
+                      MAX(1, (int64_t)ceil(share * shape->capacity_factor - 1e-9)));
+}
+
+int64_t
+mw_model_filled_rows(const struct mw_model *model, const struct mw_shape *shape)
+{
+    struct mw_shape unlimited = *shape;
+
+    unlimited.capacity_factor = 0;
+    return MIN(mw_model_expert_rows(model, shape), mw_model_expert_rows(model, &unlimited));
+}
+
 struct mw_walk
 mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
               struct mw_block_traits block)
@@ -127,7 +153,12 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
     int64_t fp32_bytes = mw_dtype_element_bytes(MW_DTYPE_FP32);
     struct mw_walk walk = {
         .model = model,
-        .tokens = MW_PRODUCT(shape->sequences, shape->seq),
+        .tokens = mw_divide_up(MW_PRODUCT(shape->sequences, shape->seq), MAX(1, shape->cp)),
+        .cp = MAX(1, shape->cp),
+        .context = shape->context,
+        .limited = block.experts && shape->capacity_factor > 0,
+        .expert_rows = block.experts ? mw_model_expert_rows(model, shape) : 0,
+        .filled_rows = block.experts ? mw_model_filled_rows(model, shape) : 0,
         .shares = shape->sequence_parallel ? shape->tp : 1,
         .seq = shape->seq,
         .sequences = shape->sequences,
@@ -265,8 +296,10 @@ add_product(struct mw_operator_info *info, const struct mw_walk *walk,
 
     if (!n || !k)
         return;
-    if (of_experts)
-        rows = MW_PRODUCT(walk->tokens, walk->model->experts_per_token);
+    if (of_experts) {
+        rows = walk->expert_rows;
+        info->idle_flops = MW_SUM(info->idle_flops, MW_PRODUCT(2, rows - walk->filled_rows, n, k));
+    }
     info->forward_flops = MW_SUM(info->forward_flops, MW_PRODUCT(2, rows, n, k));
     if (joins) {
         struct mw_work_product *last = &info->products[info->product_count - 1];
@@ -278,34 +311,104 @@ add_product(struct mw_operator_info *info, const struct mw_walk *walk,
     info->launches++;
 }
 
+/* Bytes of `forward` and `backward` passes over so many elements, on top of what an operator's row
+ * has. */
+static void
+add_streamed(struct mw_operator_info *info, const struct mw_walk *walk, int64_t elements,
+             int64_t forward, int64_t backward)
+{
+    int64_t once = MW_PRODUCT(walk->element_bytes[MW_ELEMENT_ACTIVATION], elements);
+
+    info->forward_bytes = MW_SUM(info->forward_bytes, MW_PRODUCT(forward, once));
+    info->backward_bytes = MW_SUM(info->backward_bytes, MW_PRODUCT(backward, once));
+}
+
+/* Every block of keys but a rank's own is a kernel more, and passes that add up what it gives:
+ * results in forward, which are read with the sum and written (Transformer Engine,
+ * context_parallel.py, flash_attn_fwd_out_correction), gradients of q, k and v in backward.  Ranks
+ * have two chunks of a sequence, one from either end: of a later rank's block the mask hides half
+ * of the queries, of an earlier one's half of the keys.  Counted are those of the last rank, which
+ * all others wait for: all of its queries, half of the keys. */
+static void
+add_ring_passes(struct mw_operator_info *info, const struct mw_walk *walk)
+{
+    const int64_t *width = walk->dims.width;
+    int64_t tokens = MW_PRODUCT(walk->cp - 1, walk->tokens);
+    int64_t keys = MW_PRODUCT(tokens, MW_SUM(width[MW_WIDTH_KEYS], width[MW_WIDTH_VALUES])) / 2;
+    int64_t sums = MW_PRODUCT(tokens, width[MW_WIDTH_HEADS], walk->element_bytes[MW_ELEMENT_FP32]);
+
+    add_streamed(info, walk, MW_PRODUCT(tokens, width[MW_WIDTH_QUERIES]), 1, 2 + 3);
+    add_streamed(info, walk, keys, 1, 2 + 3);
+    add_streamed(info, walk, MW_PRODUCT(tokens, width[MW_WIDTH_ATTENDED]), 1 + 3, 2);
+    info->forward_bytes = MW_SUM(info->forward_bytes, sums);
+    info->backward_bytes = MW_SUM(info->backward_bytes, sums);
+    info->launches += (uint32_t)(2 * (walk->cp - 1));
+}
+
+/* What goes through an all-to-all is copied into the order of ranks before it, and out of it behind
+ * (DeepSpeed, sequence/layer.py, single_all_to_all): q, k, v, the result, and their gradients.
+ * Flash attention's backward needs its result as it was computed, whole sequences of some heads,
+ * and the projection that of its own tokens. */
+static void
+add_exchange_passes(struct mw_operator_info *info, const struct mw_walk *walk)
+{
+    const int64_t *width = walk->dims.width;
+    int64_t result = MW_PRODUCT(walk->tokens, width[MW_WIDTH_ATTENDED]);
+    int64_t inputs = MW_PRODUCT(walk->tokens, MW_SUM(width[MW_WIDTH_QUERIES], width[MW_WIDTH_KEYS],
+                                                     width[MW_WIDTH_VALUES]));
+    int64_t kept = MW_PRODUCT(walk->element_bytes[MW_ELEMENT_ACTIVATION], result);
+
+    add_streamed(info, walk, MW_SUM(inputs, result), 4, 4);
+    info->launches += 4 * 2;
+    if (!mw_dims_have(&walk->dims, MW_HAS(FLASH_ATTENTION)))
+        return;
+    info->saved_bytes = MW_SUM(info->saved_bytes, kept);
+    info->kept_bytes = MW_SUM(info->kept_bytes, kept);
+}
+
+static void
+add_context(struct mw_operator_info *info, const struct mw_walk *walk)
+{
+    if (walk->cp == 1 || !mw_operator_row(info->operator_)->attends)
+        return;
+    if (walk->context == MW_CONTEXT_RING)
+        add_ring_passes(info, walk);
+    else
+        add_exchange_passes(info, walk);
+}
+
 /* Q·K^T and the product with V, counted whole although the mask makes half of them idle: the
  * published formulas (12·nl·hd² with its sequence term, arXiv 2104.04473 Eq. 3) count them whole.
  * A batch of products, one per head and sequence.  Flash attention skips the keys outside a window,
- * and its backward forms the scores again; without it the scores are computed whole. */
+ * and its backward forms the scores again; without it the scores are computed whole.  Of ranks that
+ * share the tokens each has its part of the scores: in a ring as many blocks of its own tokens with
+ * another rank's, else whole sequences of its part of the heads. */
 void
 mw_walk_add_attention(struct mw_operator_info *info, const struct mw_walk *walk)
 {
     const int64_t *width = walk->dims.width;
-    int64_t heads = width[MW_WIDTH_HEADS], batch = walk->tokens / walk->seq;
+    int64_t heads = width[MW_WIDTH_HEADS], batch = walk->cp * walk->tokens / walk->seq;
     int64_t head_dim = width[MW_WIDTH_HEAD], value_dim = width[MW_WIDTH_ATTENDED] / heads;
     bool flash = mw_dims_have(&walk->dims, MW_HAS(FLASH_ATTENTION));
+    bool ring = walk->cp > 1 && walk->context == MW_CONTEXT_RING;
     int64_t keys = flash && walk->window ? walk->window : walk->seq;
+    int64_t parts = walk->cp > 1 && !ring ? walk->cp : 1, blocks = ring ? walk->cp : 1;
+    int64_t queries = walk->seq / blocks, of_block = keys / blocks;
+    int64_t count = MW_PRODUCT(batch, heads / parts, blocks);
     int64_t scores = MW_PRODUCT(2, walk->tokens, keys, width[MW_WIDTH_QUERIES]);
 
     info->attention = (struct mw_work_attention){
-        .queries = walk->seq,
-        .keys = walk->seq,
-        .heads = heads,
-        .kv_heads = width[MW_WIDTH_KEYS] / head_dim,
+        .queries = queries,
+        .keys = walk->seq / blocks,
+        .heads = heads / parts,
+        .kv_heads = width[MW_WIDTH_KEYS] / head_dim / parts,
         .head_dim = head_dim,
         .value_dim = value_dim,
         .window = keys < walk->seq ? walk->window : 0,
         .causal = walk->causal,
     };
-    info->products[0] =
-        (struct mw_work_product){walk->seq, keys, head_dim, MW_PRODUCT(batch, heads), walk->dtype};
-    info->products[1] =
-        (struct mw_work_product){walk->seq, value_dim, keys, MW_PRODUCT(batch, heads), walk->dtype};
+    info->products[0] = (struct mw_work_product){queries, of_block, head_dim, count, walk->dtype};
+    info->products[1] = (struct mw_work_product){queries, value_dim, of_block, count, walk->dtype};
     info->product_count = 2;
     info->forward_flops =
         MW_SUM(scores, MW_PRODUCT(2, walk->tokens, keys, width[MW_WIDTH_ATTENDED]));
@@ -413,16 +516,37 @@ encoding_of(const struct mw_walk *walk, int operator_, const struct mw_operator_
     return walk->kept_as.dtype == MW_DTYPE_MXFP8 ? MW_ENCODING_MXFP8 : MW_ENCODING_COUNT;
 }
 
+/* Elements of so wide a tensor.  Experts may have other rows than tokens visit. */
+static int64_t
+elements_of(const struct mw_walk *walk, enum mw_width wide)
+{
+    const int64_t *width = walk->dims.width;
+
+    if (!walk->limited || (wide != MW_WIDTH_COPIES && wide != MW_WIDTH_RANK_COPIES &&
+                           wide != MW_WIDTH_INNER && wide != MW_WIDTH_UP))
+        return MW_PRODUCT(walk->tokens, width[wide]);
+    if (wide == MW_WIDTH_COPIES || wide == MW_WIDTH_RANK_COPIES)
+        return MW_PRODUCT(walk->expert_rows,
+                          width[wide == MW_WIDTH_COPIES ? MW_WIDTH_HIDDEN : MW_WIDTH_RANK]);
+    return MW_PRODUCT(wide == MW_WIDTH_UP ? walk->model->mlp_matrices - 1 : 1,
+                      MW_SUM(MW_PRODUCT(walk->tokens, width[MW_WIDTH_FFN]),
+                             MW_PRODUCT(walk->expert_rows, width[MW_WIDTH_EXPERT])));
+}
+
 /* Elements of a pass.  With sequence parallelism (Korthikanti et al., arXiv 2205.05198,
  * Sec. 4.2.2) what is as wide as the hidden size is sliced too, by tokens: the passes over it, and
- * what is kept, Eq. 4. */
+ * what is kept, Eq. 4.  Slices send tokens of their own to spread experts, and weight what comes
+ * back, but have the inputs of all for the experts' products. */
 static int64_t
-pass_elements(const struct mw_walk *walk, const struct mw_operator_pass *pass)
+pass_elements(const struct mw_walk *walk, int operator_, const struct mw_operator_pass *pass)
 {
-    int64_t tokens =
-        pass->width == MW_WIDTH_HIDDEN ? mw_divide_up(walk->tokens, walk->shares) : walk->tokens;
-
-    return MW_PRODUCT(tokens, walk->dims.width[pass->width]);
+    bool sent = mw_dims_have(&walk->dims, MW_HAS(EXPERTS_SPREAD)) && !pass->of_weights &&
+                (pass->width == MW_WIDTH_COPIES || pass->width == MW_WIDTH_EXPERTS) &&
+                !mw_operator_row(operator_)->part_of;
+    if (pass->width == MW_WIDTH_HIDDEN)
+        return MW_PRODUCT(mw_divide_up(walk->tokens, walk->shares), walk->dims.width[pass->width]);
+    int64_t elements = elements_of(walk, pass->width);
+    return sent ? mw_divide_up(elements, walk->shares) : elements;
 }
 
 static void
@@ -432,7 +556,7 @@ add_kept(struct mw_operator_info *info, const struct mw_walk *walk,
     int64_t element_bytes = is_kept_cast(walk, (int)info->operator_, pass)
                                 ? mw_dtype_element_bytes(walk->product_dtype)
                                 : walk->element_bytes[pass->element];
-    int64_t elements = MW_PRODUCT(pass->kept, pass_elements(walk, pass));
+    int64_t elements = MW_PRODUCT(pass->kept, pass_elements(walk, (int)info->operator_, pass));
     int encoding = encoding_of(walk, (int)info->operator_, pass);
     double sparsity = walk->kept_as.relu_sparsity;
 
@@ -454,7 +578,8 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_operator_row *row)
 {
     for (const struct mw_operator_pass *pass = row->passes; pass->width; pass++) {
-        int64_t once = MW_PRODUCT(walk->element_bytes[pass->element], pass_elements(walk, pass));
+        int64_t once = MW_PRODUCT(walk->element_bytes[pass->element],
+                                  pass_elements(walk, (int)info->operator_, pass));
         if (!mw_dims_have(&walk->dims, pass->when))
             continue;
         info->launches += pass->launches;
@@ -462,7 +587,7 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
         if (pass->of_weights && !info->trained)
             continue;
         if (pass->width == MW_WIDTH_SCORES && pass->kept)
-            info->kept_scores = pass_elements(walk, pass);
+            info->kept_scores = pass_elements(walk, (int)info->operator_, pass);
         info->backward_bytes = MW_SUM(info->backward_bytes, MW_PRODUCT(pass->backward, once));
         if (pass->of_weights)
             info->weight_bytes = MW_SUM(info->weight_bytes, MW_PRODUCT(pass->backward, once));
@@ -471,7 +596,7 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
     for (int i = 0; i < MW_OPERATOR_OUTPUTS_MAX; i++)
         info->output_bytes =
             MW_SUM(info->output_bytes, MW_PRODUCT(walk->element_bytes[row->output_element],
-                                                  walk->tokens, walk->dims.width[row->output[i]]));
+                                                  elements_of(walk, row->output[i])));
     if (info->trained && info->product_count && info->params)
         info->results_bytes = MW_SUM(info->results_bytes, info->output_bytes);
 }
@@ -535,6 +660,7 @@ mw_walk_finish(struct mw_operator_info *info, const struct mw_walk *walk)
     info->backward_flops =
         MW_SUM(info->backward_flops, MW_PRODUCT(info->trained ? 2 : 1, info->forward_flops));
     add_passes(info, walk, row);
+    add_context(info, walk);
     info->weights = weights_of(walk, row, info);
     if (walk->product_dtype != MW_DTYPE_NONE && mw_operator_takes_fp8(info->operator_))
         for (uint32_t i = 0; i < info->product_count; i++)
@@ -571,9 +697,12 @@ static void
 add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
            const struct mw_model_tensor *tensor)
 {
+    bool of_experts = walk->limited && tensor->met == walk->model->experts_per_token &&
+                      tensor->met < walk->model->experts && tensor->met < tensor->count;
     int64_t rows = tensor->line.divisor
                        ? MW_PRODUCT(walk->sequences, mw_model_line_at(&tensor->line, walk->text))
-                       : MW_PRODUCT(walk->tokens, tensor->met);
+                   : of_experts ? walk->expert_rows
+                                : MW_PRODUCT(walk->tokens, tensor->met);
 
     info->params = MW_SUM(info->params, mw_model_tensor_params(tensor));
     info->sides = MW_SUM(info->sides, tensor_sides(tensor));

@@ -167,6 +167,7 @@ struct mw_operator_info {
     struct mw_matrix matrices[MW_OPERATOR_MATRICES_MAX];
     int matrix_count;
     int64_t forward_flops;  /* matrix products, for all tokens of a micro-batch, per rank */
+    int64_t idle_flops;     /* of these, of rows that no token has */
     int64_t backward_flops; /* input and weight gradients: 2x forward, without recompute; flash
                               * attention forms the scores again: 2.5x; of frozen weights 1x */
     struct mw_work_product products[MW_OPERATOR_PRODUCTS_MAX]; /* forward, per rank */
@@ -192,7 +193,12 @@ struct mw_shape {
     int64_t seq;
     int64_t tp;
     bool sequence_parallel; /* of tp slices each has its part of the tokens, where none is sliced */
+    int64_t cp;             /* ranks that share the tokens of each sequence; 0 or 1: none do */
+    enum mw_context context; /* how these compute attention */
     int64_t ep; /* ranks over which each mixture's experts are spread; 0 or 1: each has all */
+    double
+        capacity_factor; /* of experts, for each an even share of tokens times this; 0 or less: no
+                             * limit, and an even share */
     bool flash_attention;
     bool scores_again;   /* selective recomputation, where attention stores scores */
     enum mw_dtype dtype; /* of activations; MW_DTYPE_NONE: one of 16 bits */
@@ -315,6 +321,14 @@ bool mw_model_validate(const struct mw_model *model, const char *origin, GError 
 /* Whether it is a mixture each of whose layers is known with its own experts, so that these can be
  * spread over ranks. */
 bool mw_model_can_spread(const struct mw_model *model);
+/* Rows of a micro-batch that all experts of a layer have together: one for each expert that a token
+ * visits, or with a capacity as many as there is room for (GShard, arXiv 2006.16668, Sec. 3.1).  Of
+ * them those that a token has. */
+int64_t mw_model_expert_rows(const struct mw_model *model, const struct mw_shape *shape);
+int64_t mw_model_filled_rows(const struct mw_model *model, const struct mw_shape *shape);
+/* Whether it is a decoder each of whose layers is known with its attention, so that ranks can share
+ * the tokens of its sequences. */
+bool mw_model_can_share(const struct mw_model *model);
 /* The shape suits the model (tp divides heads and MLP, seq within learned positions), and the
  * FLOPs and bytes of a step's passes over one micro-batch fit int64.  If so, *walk has its
  * operators. */

@@ -56,6 +56,12 @@ mw_model_can_spread(const struct mw_model *model)
            (!model->mixed || model->by_turns);
 }
 
+bool
+mw_model_can_share(const struct mw_model *model)
+{
+    return !model->stack_count && !model->described && (!model->mixed || model->by_turns);
+}
+
 /* An adapter of a larger rank has more parameters than what it adapts. */
 static bool
 check_rank(const struct mw_model *model, const struct mw_shape *shape, GError **error)

@@ -8,10 +8,14 @@
 
 struct mw_walk {
     const struct mw_model *model;
-    int64_t tokens, seq;
+    int64_t tokens, seq; /* of this rank's part of the sequences; of a whole sequence */
+    int64_t cp;          /* ranks that share the tokens of each sequence, */
+    enum mw_context context;
     int64_t shares; /* into which slices divide the tokens of what they do not slice; 1: not */
     int64_t sequences, text; /* text: tokens of a sequence of the model, of which lines speak */
-    int64_t window;          /* of attention; 0: it sees all keys */
+    bool limited;            /* experts have a capacity */
+    int64_t expert_rows, filled_rows; /* of all experts of a mixture: mw_model_expert_rows */
+    int64_t window;                   /* of attention; 0: it sees all keys */
     enum mw_dtype dtype;
     struct mw_trained trained;
     enum mw_dtype frozen_dtype, product_dtype;

@@ -112,6 +112,8 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
         s->checkpoint_interval < 0 || s->kept_layers < 0 || s->save_every < 0 ||
         s->sequences > DIMENSION_MAX || s->seq > DIMENSION_MAX ||
         s->sequences * s->seq > DIMENSION_MAX || s->dtype >= MW_DTYPE_COUNT ||
+        s->context >= MW_CONTEXT_COUNT ||
+        (s->context_ranks > 1 && s->sequences * s->seq % s->context_ranks) ||
         s->checkpoint_dtype >= MW_DTYPE_COUNT || s->kept_encodings >> MW_ENCODING_COUNT)
         return mw_plan_refuse(check, "step: a number is out of range");
     if (s->kept_layers && !s->checkpoint_interval)

@@ -38,6 +38,19 @@ is_chunked(int operator_)
     return mw_operator_row(operator_)->in_token_chunks;
 }
 
+/* Ranks share sequences, and keys and values pass around a ring of them. */
+static bool
+has_ring(const struct mw_step_shape *shape)
+{
+    return shape->context_ranks > 1 && shape->context == MW_CONTEXT_RING;
+}
+
+static bool
+is_attention_in_ring(const struct mw_step_check *check, int32_t layer, int operator_)
+{
+    return layer >= 0 && has_ring(&check->plan->shape) && mw_operator_row(operator_)->attends;
+}
+
 static int64_t
 count_parameters(const struct mw_operator_dims *dims, int operator_)
 {
@@ -117,6 +130,15 @@ put_operator(struct row *row, struct expected it)
     /* The embedding is the weight of tied logits, which it does not compute itself. */
     if (is_chunked(it.operator_) && cut == MW_OPERATOR_EMBEDDING)
         all = it.operator_ == MW_OPERATOR_LOGITS;
+    /* The last block of keys has an op of its own, which waits for it. */
+    if (!back && is_attention_in_ring(check, it.layer, it.operator_)) {
+        it.tile = (uint16_t)(it.operator_ > cut ? tiles - 1 : 0);
+        put(row, it);
+        it.checkpoint = it.received = false;
+        it.token_chunk = 1;
+        put(row, it);
+        return;
+    }
     for (uint32_t i = 0; i < (all ? tiles : 1); i++) {
         it.tile = (uint16_t)(all ? (back ? tiles - 1 - i : i)
                              : (is_chunked(it.operator_) && cut == MW_OPERATOR_EMBEDDING) ||
@@ -368,11 +390,15 @@ make_row(struct row *row)
 /* --- ops along it ---------------------------------------------------------------------------- */
 
 static bool
-is_expected(const struct mw_op *op, const struct mw_work *work, const struct expected *it)
+is_expected(const struct row *row, const struct mw_op *op, const struct mw_work *work,
+            const struct expected *it)
 {
+    bool in_parts =
+        is_chunked(work->operator_) || is_attention_in_ring(row->check, op->layer, work->operator_);
+
     return op->phase == it->phase && op->layer == it->layer && work->operator_ == it->operator_ &&
            (work->object == MW_OBJECT_GRADIENTS) == it->of_weights && op->tile == it->tile &&
-           (!is_chunked(work->operator_) || op->shard == it->token_chunk);
+           (!in_parts || op->shard == it->token_chunk);
 }
 
 static bool
@@ -415,7 +441,8 @@ check_tokens(struct mw_step_check *check, uint32_t index)
     const struct mw_op *op = &check->plan->ops[index];
     const struct mw_work *work = mw_step_work(check, index);
     bool attends = mw_operator_row(work->operator_)->attends;
-    int64_t tokens = shape->sequences * shape->seq;
+    int64_t tokens = mw_step_shape_tokens(shape);
+    int64_t seq = has_ring(shape) ? shape->seq / shape->context_ranks : shape->seq;
 
     tokens = is_chunked(work->operator_) ? tokens / shape->token_chunks : tokens;
     tokens = tokens < 1 ? 1 : tokens;
@@ -423,11 +450,11 @@ check_tokens(struct mw_step_check *check, uint32_t index)
         return true;
     tokens = tokens_of_product(&shape->decoder, work, tokens);
     if (attends && work->attention.heads &&
-        (work->attention.queries != shape->seq || work->attention.keys != shape->seq))
+        (work->attention.queries != seq || work->attention.keys != seq))
         return mw_plan_refuse(&check->base,
                               "work %u: its sequences have %" PRId64 " tokens, and those of the "
                               "step's shape %" PRId64,
-                              op->work, work->attention.queries, shape->seq);
+                              op->work, work->attention.queries, seq);
     if (!attends && op->phase != MW_PHASE_BACKWARD && work->product_count &&
         work->products[0].m != tokens)
         return mw_plan_refuse(
@@ -443,6 +470,9 @@ struct walk {
     uint32_t last_sum, last_gather; /* collectives of tensor slices */
     uint32_t exchanging;            /* the op whose tokens go to other ranks; MW_NONE: none */
     uint32_t last_exchange;
+    uint32_t ringing,
+        last_pass;       /* attention beside which keys and values pass, or MW_NONE; these */
+    uint32_t ring_after; /* what is computed before it */
 };
 
 static bool
@@ -484,9 +514,11 @@ is_part_of(const struct row *row, uint32_t before, uint32_t index)
                mw_step_work(row->check, index)->operator_;
 }
 
-/* Whether the collective is of the op's operator, after one op and before the other. */
+/* Whether the collective is of the op's operator, after one op and before the other; number `shard`
+ * of those that it has. */
 static bool
-is_between(const struct row *row, uint32_t collective, uint32_t of, uint32_t after, uint32_t before)
+is_number_between(const struct row *row, uint32_t collective, uint32_t shard, uint32_t of,
+                  uint32_t after, uint32_t before)
 {
     const struct mw_step_check *check = row->check;
     const struct mw_plan_clock *clock = check->base.clock;
@@ -495,10 +527,16 @@ is_between(const struct row *row, uint32_t collective, uint32_t of, uint32_t aft
         return false;
     const struct mw_op *it = &check->plan->ops[collective], *op = &check->plan->ops[of];
     return it->phase == op->phase && it->layer == op->layer && it->micro_batch == op->micro_batch &&
-           it->shard == op->shard &&
+           it->shard == shard &&
            mw_step_work(check, collective)->operator_ == mw_step_work(check, of)->operator_ &&
            (after == MW_NONE || mw_plan_clock_done_before(clock, after, collective)) &&
            (before == MW_NONE || mw_plan_clock_done_before(clock, collective, before));
+}
+
+static bool
+is_between(const struct row *row, uint32_t collective, uint32_t of, uint32_t after, uint32_t before)
+{
+    return is_number_between(row, collective, row->check->plan->ops[of].shard, of, after, before);
 }
 
 static bool
@@ -535,12 +573,17 @@ check_sum(struct row *row, const struct walk *walk, uint32_t index)
 }
 
 /* Whether experts are spread over ranks, and the op's tokens come from these, or go back to them:
- * their gradients go the other way. */
+ * their gradients go the other way.  Or ranks that share sequences make whole ones of some heads
+ * for attention. */
 static bool
 exchanges(const struct row *row, const struct expected *it, bool before)
 {
     const struct mw_step_check *check = row->check;
     const struct mw_operator_row *operator_ = mw_operator_row(it->operator_);
+    const struct mw_step_shape *shape = &check->plan->shape;
+    if (operator_->attends)
+        return it->layer >= 0 && shape->context_ranks > 1 &&
+               shape->context == MW_CONTEXT_ALL_TO_ALL;
     uint32_t t = check->tensor_of[(it->layer + 1) * MW_OPERATOR_COUNT + it->operator_];
 
     return it->layer >= 0 && t != MW_NONE && check->plan->tensors[t].spread > 1 &&
@@ -548,22 +591,41 @@ exchanges(const struct row *row, const struct expected *it, bool before)
                                                        : operator_->takes_tokens);
 }
 
-/* An all-to-all over as many ranks as the op's experts are spread over. */
+/* Over as many ranks along the axis, and no others. */
+static bool
+is_along(const struct mw_step_check *check, uint32_t collective, enum mw_axis along, uint32_t ranks)
+{
+    const struct mw_axis_span *spans =
+        check->plan->comms[mw_step_work(check, collective)->comm].spans;
+
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
+        if (spans[axis].count != (axis == (int)along ? ranks : 1))
+            return false;
+    return true;
+}
+
+/* An all-to-all over as many ranks as the op's experts are spread over, or as share sequences. */
 static bool
 is_exchange(const struct row *row, uint32_t collective, uint32_t of, uint32_t after,
             uint32_t before)
 {
     const struct mw_step_check *check = row->check;
+    bool attends = mw_operator_row(mw_step_work(check, of)->operator_)->attends;
+    uint32_t shard = attends ? of == after : check->plan->ops[of].shard;
 
-    if (!is_between(row, collective, of, after, before))
+    if (!is_number_between(row, collective, shard, of, after, before))
         return false;
-    uint32_t t = mw_step_tensor(check, of);
-    const struct mw_axis_span *spans =
-        check->plan->comms[mw_step_work(check, collective)->comm].spans;
-    for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
-        if (spans[axis].count != (axis == MW_AXIS_EP ? check->plan->tensors[t].spread : 1))
-            return false;
-    return true;
+    if (attends)
+        return is_along(check, collective, MW_AXIS_CP, check->plan->shape.context_ranks);
+    return is_along(check, collective, MW_AXIS_EP,
+                    check->plan->tensors[mw_step_tensor(check, of)].spread);
+}
+
+/* Experts are sliced too: slices gather the tokens that came to all of them, and scatter sums. */
+static bool
+slices_experts(const struct mw_step_check *check, uint32_t index)
+{
+    return check->tp > 1 && !mw_operator_row(mw_step_work(check, index)->operator_)->attends;
 }
 
 /* Each op whose tokens other ranks have has its own all-to-all before it or behind it. */
@@ -578,6 +640,11 @@ check_exchange(struct row *row, struct walk *walk, uint32_t before, uint32_t ind
         !is_exchange(row, walk->last_exchange, index, before, index))
         return mw_plan_refuse(&check->base, "%s: no all-to-all brings its tokens",
                               mw_step_label(check, index).text);
+    if (exchanges(row, it, true) && first && slices_experts(check, index) &&
+        !(is_between(row, walk->last_gather, index, walk->last_exchange, index) &&
+          is_along(check, walk->last_gather, MW_AXIS_TP, (uint32_t)check->tp)))
+        return mw_plan_refuse(&check->base, "%s: nothing gathers the tokens of its slices",
+                              mw_step_label(check, index).text);
     walk->exchanging = exchanges(row, it, false) && !another ? index : MW_NONE;
     return true;
 }
@@ -587,10 +654,44 @@ check_exchanged(struct row *row, const struct walk *walk, uint32_t index)
 {
     struct mw_step_check *check = row->check;
 
+    if (walk->exchanging != MW_NONE && slices_experts(check, walk->exchanging) &&
+        !(is_between(row, walk->last_sum, walk->exchanging, walk->exchanging,
+                     walk->last_exchange) &&
+          is_along(check, walk->last_sum, MW_AXIS_TP, (uint32_t)check->tp)))
+        return mw_plan_refuse(&check->base, "%s: nothing sums up the results of its slices",
+                              mw_step_label(check, walk->exchanging).text);
     return walk->exchanging == MW_NONE ||
            is_exchange(row, walk->last_exchange, walk->exchanging, walk->exchanging, index) ||
            mw_plan_refuse(&check->base, "%s: no all-to-all returns its tokens before the next op",
                           mw_step_label(check, walk->exchanging).text);
+}
+
+/* Keys and values pass around the ring beside attention: once what is before it is done, before
+ * anything is computed with what it gives.  In forward an op of its own takes the last block. */
+static bool
+check_passed(struct row *row, struct walk *walk, uint32_t index)
+{
+    struct mw_step_check *check = row->check;
+
+    if (walk->ringing == MW_NONE)
+        return true;
+    bool good = is_between(row, walk->last_pass, walk->ringing, walk->ring_after, index) &&
+                is_along(check, walk->last_pass, MW_AXIS_CP, check->plan->shape.context_ranks);
+    return good || mw_plan_refuse(&check->base, "%s: no ring passes its keys and values on",
+                                  mw_step_label(check, walk->ringing).text);
+}
+
+static void
+note_ring(const struct row *row, struct walk *walk, uint32_t before, uint32_t index,
+          const struct expected *it)
+{
+    bool last = it->token_chunk == 1;
+
+    walk->ringing = MW_NONE;
+    if (!is_attention_in_ring(row->check, it->layer, it->operator_) || last)
+        return;
+    walk->ringing = index;
+    walk->ring_after = before;
 }
 
 /* Where slices share tokens and sums are scattered: the gradient of the result of a product whose
@@ -638,18 +739,20 @@ walk_op(struct row *row, struct walk *walk, uint32_t index)
          !mw_plan_clock_done_before(check->base.clock, walk->before, index)))
         return mw_plan_refuse(&check->base, "%s: need not wait for what is computed before it",
                               mw_step_label(check, index).text);
-    if (!of_weights && (!check_sum(row, walk, index) || !check_exchanged(row, walk, index)))
+    if (!of_weights && (!check_sum(row, walk, index) || !check_exchanged(row, walk, index) ||
+                        !check_passed(row, walk, index)))
         return false;
     uint32_t before = walk->before;
     walk->lane = op->lane;
     walk->before = index;
     walk->partial = of_weights ? walk->partial : MW_NONE;
     walk->exchanging = of_weights ? walk->exchanging : MW_NONE;
+    walk->ringing = of_weights ? walk->ringing : MW_NONE;
     if (op->layer < 0 && !check->plan->shape.has_decoder)
         return true;
     uint32_t *next = &walk->next[op->micro_batch];
     const struct expected *it = *next < row->count ? &row->all[*next] : NULL;
-    if (!it || !is_expected(op, work, it))
+    if (!it || !is_expected(row, op, work, it))
         return refuse_place(row, index, it);
     ++*next;
     bool another = *next < row->count && row->all[*next].operator_ == it->operator_ &&
@@ -659,6 +762,8 @@ walk_op(struct row *row, struct walk *walk, uint32_t index)
         walk->partial = index;
     if (!of_weights && !check_exchange(row, walk, before, index, it, another))
         return false;
+    if (!of_weights)
+        note_ring(row, walk, before, index, it);
     return check_gathered(row, walk, before, index, it) && check_marks(row, index, it) &&
            check_tokens(check, index);
 }
@@ -677,10 +782,13 @@ walk_program(struct row *row, struct walk *walk)
             walk->last_sum = check->ops[i];
         if (work->object == MW_OBJECT_ACTIVATIONS && work->kind == MW_OP_ALL_TO_ALL)
             walk->last_exchange = check->ops[i];
+        if (work->kind == MW_OP_RING_PASS)
+            walk->last_pass = check->ops[i];
         if (work->kind == MW_OP_COMPUTE && !walk_op(row, walk, check->ops[i]))
             return false;
     }
-    if (!check_sum(row, walk, MW_NONE) || !check_exchanged(row, walk, MW_NONE))
+    if (!check_sum(row, walk, MW_NONE) || !check_exchanged(row, walk, MW_NONE) ||
+        !check_passed(row, walk, MW_NONE))
         return false;
     for (uint32_t m = 0; m < check->plan->shape.micro_batches; m++) {
         const struct expected *it = &row->all[walk->next[m]];
@@ -748,7 +856,9 @@ mw_step_check_compute(struct mw_step_check *check)
                         .last_sum = MW_NONE,
                         .last_gather = MW_NONE,
                         .exchanging = MW_NONE,
-                        .last_exchange = MW_NONE};
+                        .last_exchange = MW_NONE,
+                        .ringing = MW_NONE,
+                        .last_pass = MW_NONE};
 
     if (shape->has_decoder)
         row.dims = mw_decoder_dims(&shape->decoder);

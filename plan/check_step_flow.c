@@ -764,7 +764,7 @@ static bool
 has_whole_checkpoint(const struct mw_step_check *check, uint32_t slot)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
-    int64_t elements = shape->sequences * shape->seq * shape->decoder.hidden;
+    int64_t elements = mw_step_shape_tokens(shape) * shape->decoder.hidden;
     int dtype = shape->checkpoint_dtype == MW_DTYPE_NONE ? shape->dtype : shape->checkpoint_dtype;
     uint32_t by = check->slots[slot].writer;
 

@@ -30,6 +30,17 @@ mw_axis_name(int axis)
 }
 
 const char *
+mw_context_name(int context)
+{
+    static const char *const names[MW_CONTEXT_COUNT] = {
+        [MW_CONTEXT_RING] = "ring",
+        [MW_CONTEXT_ALL_TO_ALL] = "all-to-all",
+    };
+
+    return lookup(names, MW_CONTEXT_COUNT, context);
+}
+
+const char *
 mw_op_kind_name(int kind)
 {
     const struct mw_op_traits *traits = mw_op_traits(kind);

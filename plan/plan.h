@@ -67,6 +67,8 @@ enum mw_op_kind {
     MW_OP_REDUCE_SCATTER, /* bytes = the whole tensor before scattering */
     MW_OP_ALL_REDUCE,     /* bytes = the tensor */
     MW_OP_ALL_TO_ALL,     /* bytes = what a rank has for all ranks, itself included */
+    MW_OP_RING_PASS,      /* each block visits all ranks, from one to the next, beside the op that
+                           * takes them; bytes = all ranks' blocks */
     MW_OP_BROADCAST,      /* bytes = the tensor */
     MW_OP_SEND,
     MW_OP_RECV,
@@ -197,6 +199,7 @@ enum mw_pattern {
     MW_PATTERN_REDUCE,   /* around a ring, twice: the sum of all comes to all */
     MW_PATTERN_SPREAD,   /* from one to all */
     MW_PATTERN_EXCHANGE, /* a part of each to each */
+    MW_PATTERN_PASS,     /* from each to the next, until all have had it */
     MW_PATTERN_HOP,      /* from one to one */
     MW_PATTERN_COUNT
 };
@@ -490,6 +493,13 @@ struct mw_use_stride {
     uint32_t ring_first, ring_count; /* slots that take turns; 0: slots in an open row */
 };
 
+/* How ranks that share the tokens of sequences compute attention. */
+enum mw_context {
+    MW_CONTEXT_RING,       /* keys and values pass around a ring (arXiv 2310.01889) */
+    MW_CONTEXT_ALL_TO_ALL, /* each rank gets whole sequences of some heads (arXiv 2309.14509) */
+    MW_CONTEXT_COUNT
+};
+
 #define MW_PLAN_MICRO_BATCHES_MAX 65536 /* that mw_op.micro_batch can tell apart */
 #define MW_PLAN_MAX_WORLD (1u << 22)    /* ranks: no existing machine has more */
 #define MW_MAX_DEPS_PER_OP 255
@@ -500,6 +510,8 @@ struct mw_use_stride {
 /* The shape of a step: all that an executor must know besides its ops. */
 struct mw_step_shape {
     int64_t sequences, seq;      /* of a micro-batch of each tensor-slicing group; 0: not stated */
+    uint32_t context_ranks;      /* such groups that share their tokens; 0 or 1: none do */
+    uint8_t context;             /* enum mw_context, if they do */
     int64_t micro_batches;       /* per step */
     int64_t tiles;               /* parts of the largest operators: memory-centric tiling */
     int64_t token_chunks;        /* chunks into which logits and loss cut a micro-batch's tokens */
@@ -534,6 +546,13 @@ struct mw_step_shape {
     bool has_decoder;             /* if false, no executor runs the model */
     struct mw_decoder decoder;
 };
+
+/* Of a micro-batch those of one tensor-slicing group. */
+static inline int64_t
+mw_step_shape_tokens(const struct mw_step_shape *shape)
+{
+    return shape->sequences * shape->seq / (shape->context_ranks > 1 ? shape->context_ranks : 1);
+}
 
 struct mw_plan {
     char *title; /* one line for people */
@@ -590,6 +609,7 @@ struct mw_plan {
 /* Names for texts, tables and traces; NULL for a value out of range. */
 const char *mw_tier_name(int tier);
 const char *mw_axis_name(int axis);
+const char *mw_context_name(int context);
 const char *mw_op_kind_name(int kind);
 const char *mw_object_name(int object);
 const char *mw_phase_name(int phase);

@@ -58,6 +58,11 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
 
     shape->sequences = read_i64(reader, "sequences");
     shape->seq = read_i64(reader, "seq");
+    if (mw_plan_reader_skip(reader, "context")) {
+        shape->context_ranks = read_u32(reader, NULL);
+        shape->context =
+            (uint8_t)mw_plan_reader_name(reader, mw_context_name, "ring or all-to-all");
+    }
     shape->micro_batches = read_i64(reader, "micro-batches");
     shape->tiles = read_i64(reader, "tiles");
     shape->token_chunks = read_i64(reader, "token-chunks");

@@ -33,6 +33,7 @@ static const struct mw_op_traits rows[MW_OP_KIND_COUNT] = {
     ROW(REDUCE_SCATTER, "reduce-scatter", NETWORK, GROUP,  GATHER,   false, MOVE | SUMMED),
     ROW(ALL_REDUCE,     "all-reduce",     NETWORK, GROUP,  REDUCE,   false, SUMMED),
     ROW(ALL_TO_ALL,     "all-to-all",     NETWORK, GROUP,  EXCHANGE, false, MOVE | BIT(OUTPUT)),
+    ROW(RING_PASS,      "ring-pass",      NETWORK, GROUP,  PASS,     false, BIT(OUTPUT)),
     ROW(BROADCAST,      "broadcast",      NETWORK, GROUP,  SPREAD,   false, MOVE),
     ROW(SEND,           "send",           NETWORK, PAIR,   HOP,      false, BIT(SOURCE)),
     ROW(RECV,           "recv",           NETWORK, PAIR,   HOP,      false, BIT(DESTINATION)),

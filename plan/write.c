@@ -150,6 +150,10 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
 {
     put_key(writer, "step sequences ", shape->sequences);
     put_key(writer, " seq ", shape->seq);
+    if (shape->context_ranks > 1) {
+        put_key(writer, " context ", shape->context_ranks);
+        put_name(writer, mw_context_name(shape->context));
+    }
     put_key(writer, " micro-batches ", shape->micro_batches);
     put_key(writer, " tiles ", shape->tiles);
     put_key(writer, " token-chunks ", shape->token_chunks);

@@ -11,12 +11,12 @@
 static bool
 fewer_micro_batches(const struct mw_request *request, struct mw_settings *s)
 {
-    int64_t sequences = llround(s->micro_batch * s->tp) * s->grad_accum;
+    int64_t sequences = llround(s->micro_batch * (double)mw_settings_sharers(s)) * s->grad_accum;
 
     while (--s->grad_accum >= 1) {
         if (sequences % s->grad_accum)
             continue;
-        s->micro_batch = (double)(sequences / s->grad_accum) / s->tp;
+        s->micro_batch = (double)(sequences / s->grad_accum) / (double)mw_settings_sharers(s);
         if (mw_planner_fits(request, s))
             return true;
     }
@@ -27,10 +27,10 @@ fewer_micro_batches(const struct mw_request *request, struct mw_settings *s)
 static bool
 fewer_sequences(const struct mw_request *request, struct mw_settings *s)
 {
-    int64_t sequences = llround(s->micro_batch * s->tp);
+    int64_t sequences = llround(s->micro_batch * (double)mw_settings_sharers(s));
 
     while ((sequences /= 2) >= 1) {
-        s->micro_batch = (double)sequences / s->tp;
+        s->micro_batch = (double)sequences / (double)mw_settings_sharers(s);
         if (mw_planner_fits(request, s))
             return true;
     }

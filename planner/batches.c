@@ -44,7 +44,7 @@ fits_sequences(const struct mw_request *request, const struct mw_settings *setti
 {
     struct mw_settings s = *settings;
 
-    s.micro_batch = (double)sequences / s.tp;
+    s.micro_batch = (double)sequences / (double)mw_settings_sharers(&s);
     return mw_fits_in_some_parts(request, &s);
 }
 
@@ -59,7 +59,7 @@ largest_sequences(const struct mw_request *request, const struct mw_settings *se
 double
 mw_planner_largest_batch(const struct mw_request *request, const struct mw_settings *settings)
 {
-    return (double)largest_sequences(request, settings, 1) / settings->tp;
+    return (double)largest_sequences(request, settings, 1) / (double)mw_settings_sharers(settings);
 }
 
 /* The number of tiles that a micro-batch of this many sequences, which fits, needs, if it is open;
@@ -71,7 +71,7 @@ most_tiles(const struct search *search, int64_t sequences)
 
     if (s.tiles != MW_AUTO || !sequences)
         return 0;
-    s.micro_batch = (double)sequences / s.tp;
+    s.micro_batch = (double)sequences / (double)mw_settings_sharers(&s);
     struct mw_sizing *sizing = mw_planner_size_placement(search->request, &s, NULL);
     int64_t tiles = sizing && sizing->fits ? sizing->settings.tiles : 0;
     mw_sizing_free(sizing);
@@ -95,12 +95,12 @@ largest_with_tiles(const struct search *search, int64_t tiles)
 static void
 find_micro_batch_of(struct search *search, int64_t largest)
 {
-    double tp = search->s.tp;
+    double sharers = (double)mw_settings_sharers(&search->s);
 
-    add(search, MAX(1, largest) / tp, search->s.grad_accum);
-    add(search, largest / 2 / tp, search->s.grad_accum);
+    add(search, (double)MAX(1, largest) / sharers, search->s.grad_accum);
+    add(search, (double)(largest / 2) / sharers, search->s.grad_accum);
     for (int64_t t = 1, tiles = most_tiles(search, largest); t < tiles; t *= 2)
-        add(search, largest_with_tiles(search, t) / tp, search->s.grad_accum);
+        add(search, (double)largest_with_tiles(search, t) / sharers, search->s.grad_accum);
 }
 
 static void
@@ -121,17 +121,18 @@ split_global_batch(struct search *search)
 {
     struct mw_settings *s = &search->s;
     double per_gpu = (double)s->global_batch / mw_settings_batch_gpus(s);
+    double sharers = (double)mw_settings_sharers(s);
     double most = INFINITY;
 
     for (int64_t accum = 1; accum <= GRAD_ACCUM_MAX && search->found->count < SPLITS_MAX; accum++) {
-        double sequences = per_gpu / accum * s->tp;
+        double sequences = per_gpu / accum * sharers;
         if (sequences < 1)
             break;
         if (accum % mw_settings_batch_grain(s))
             continue;
         if (sequences > most || fabs(sequences - llround(sequences)) > 1e-9)
             continue;
-        s->micro_batch = sequences / s->tp;
+        s->micro_batch = sequences / sharers;
         s->grad_accum = accum;
         if (!mw_fits_in_some_parts(search->request, s))
             continue;
@@ -141,8 +142,8 @@ split_global_batch(struct search *search)
     if (search->found->count)
         return;
     if (s->micro_batch == MW_AUTO) { /* no multiple divides it: sizing says so */
-        s->micro_batch = 1.0 / (double)s->tp;
-        s->grad_accum = MAX(1, llround(per_gpu * (double)s->tp));
+        s->micro_batch = 1.0 / sharers;
+        s->grad_accum = MAX(1, llround(per_gpu * sharers));
     }
     add(search, s->micro_batch, s->grad_accum);
 }
@@ -175,7 +176,7 @@ add_filled(struct search *search, int64_t sequences)
     int64_t grain = mw_settings_batch_grain(s), accum = grain;
 
     s->grad_accum = 2 * grain;
-    s->micro_batch = (double)sequences / s->tp;
+    s->micro_batch = (double)sequences / (double)mw_settings_sharers(s);
     if (sequences < 1 || mw_most_micro_batches(s) < 2 * grain)
         return grain;
     struct mw_sizing *sizing = mw_planner_size_placement(search->request, s, NULL);
@@ -198,7 +199,7 @@ find_all(struct search *search, int64_t *guess)
     int64_t most = mw_most_sequences(s);
     int64_t whole = largest_sequences(search->request, s, *guess);
     *guess = MAX(1, whole);
-    add(search, (double)*guess / s->tp, grain);
+    add(search, (double)*guess / (double)mw_settings_sharers(s), grain);
     /* If one micro-batch does not fit, two do not fit either. */
     if (!whole || (whole == most && most_tiles(search, whole) <= 1))
         return;
@@ -246,7 +247,7 @@ mw_batches_bound(const struct mw_request *request, const struct mw_settings *ask
     next.grad_accum += fixed ? 0 : mw_settings_batch_grain(&next);
     larger.grad_accum = next.grad_accum;
     if (fixed)
-        larger.micro_batch = next.micro_batch + 1.0 / (double)next.tp;
+        larger.micro_batch = next.micro_batch + 1.0 / (double)mw_settings_sharers(&next);
     if (!fits_any(request, &larger))
         return MW_BATCH_BOUND_MEMORY;
     bool slow = mw_sizing_ops_of(request->model, request->hardware, &next, INT64_MAX) >

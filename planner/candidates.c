@@ -275,7 +275,7 @@ mw_planner_fits(const struct mw_request *request, const struct mw_settings *reso
         .request = request, .asked = &least, .any = true, .guess = 1, .found = found};
 
     if (least.micro_batch == MW_AUTO && least.global_batch == MW_AUTO)
-        least.micro_batch = 1.0 / least.tp;
+        least.micro_batch = 1.0 / (double)mw_settings_sharers(&least);
     try_all(&search);
     mw_sizing_free(search.nearest);
     g_clear_error(&search.error);
@@ -369,7 +369,7 @@ layers_fit(const struct mw_request *request, const struct mw_settings *resolved,
     if (!mw_model_validate(&model, model.name, NULL))
         return false;
     if (s.micro_batch == MW_AUTO)
-        s.micro_batch = 1.0 / s.tp;
+        s.micro_batch = 1.0 / (double)mw_settings_sharers(&s);
     return mw_planner_fits(&smaller, &s);
 }
 
@@ -381,7 +381,7 @@ mw_planner_largest_layers(const struct mw_request *request, const struct mw_sett
 
     *more = false;
     if (probe.micro_batch == MW_AUTO)
-        probe.micro_batch = 1.0 / probe.tp;
+        probe.micro_batch = 1.0 / (double)mw_settings_sharers(&probe);
     g_autoptr(GError) refused = NULL;
     g_autoptr(GPtrArray) valid = mw_planner_candidates(request, &probe, &refused);
     if (!valid && !g_error_matches(refused, MW_ERROR, MW_ERROR_LARGE)) {

@@ -200,7 +200,7 @@ refuse_multiple(const struct mw_settings *s, double replicas, int64_t accum, GEr
 static bool
 check_sequences(const struct mw_settings *s, GError **error)
 {
-    double groups = mw_settings_batch_gpus(s) / s->tp;
+    double groups = mw_settings_batch_gpus(s) / (double)mw_settings_sharers(s);
     int64_t most = (int64_t)(groups * MW_PLAN_MICRO_BATCHES_MAX), meant = s->global_batch / s->seq;
 
     if (s->global_batch <= most)
@@ -237,9 +237,10 @@ complete_batch(struct mw_settings *s, GError **error)
         return true;
     }
     int64_t accum = s->grad_accum == MW_AUTO ? 1 : s->grad_accum;
-    double micro = s->global_batch / (gpus * accum), sequences = micro * s->tp;
+    double micro = s->global_batch / (gpus * accum),
+           sequences = micro * (double)mw_settings_sharers(s);
     if (sequences < 1 || fabs(sequences - llround(sequences)) > 1e-9)
-        return refuse_multiple(s, gpus / s->tp, accum, error);
+        return refuse_multiple(s, gpus / (double)mw_settings_sharers(s), accum, error);
     if (s->grad_accum != MW_AUTO)
         s->micro_batch = micro; /* else the search finds the fewest micro-batches that fit */
     return true;
@@ -752,13 +753,21 @@ mw_settings_run(const struct mw_settings *s, GError **error)
                          "ask `memwall simulate`",
                          group);
     }
+    if (s->cp > 1)
+        return mw_refuse(error, "{cp=%" G_GINT64_FORMAT "}: run keeps sequences whole; give {cp=1}",
+                         s->cp);
+    if (s->capacity_factor > 0)
+        return mw_refuse(error,
+                         "{capacity-factor=%.15g}: run does not limit the tokens of experts; leave "
+                         "it out",
+                         s->capacity_factor);
     if (s->ep > 1)
         return mw_refuse(
             error, "{ep=%" G_GINT64_FORMAT "}: run does not spread experts; give {ep=1}", s->ep);
     if (s->layout == MW_LAYOUT_PAPER20)
         return mw_refuse(error, "{state-layout=paper20}: run keeps state as zero16 only; plan and "
                                 "simulate take paper20");
-    double sequences = s->micro_batch * (double)s->tp;
+    double sequences = s->micro_batch * (double)mw_settings_sharers(s);
     if (s->micro_batch != MW_AUTO && sequences != (double)(int64_t)sequences)
         return mw_refuse(error, "{batch=%.15g}: run takes whole sequences", s->micro_batch);
     if (!mw_optimizer_row(s->optimizer)->runs)

@@ -66,7 +66,7 @@ most_of(const struct mw_settings *s, double each)
 int64_t
 mw_most_sequences(const struct mw_settings *s)
 {
-    double groups = mw_settings_batch_gpus(s) / s->tp;
+    double groups = mw_settings_batch_gpus(s) / (double)mw_settings_sharers(s);
     double accum = s->grad_accum == MW_AUTO ? 1 : s->grad_accum;
 
     return most_of(s, groups * accum * s->seq);

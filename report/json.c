@@ -55,8 +55,14 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
     mw_json_integer(json, "nodes", r->nodes);
     mw_json_integer(json, "gpus_per_node", r->gpus_per_node);
     write_shape(json, r, "tp", r->tp);
+    if (r->cp > 1) {
+        mw_json_integer(json, "cp", r->cp);
+        mw_json_string(json, "cp_kind", r->cp_kind);
+    }
     if (r->ep > 1)
         mw_json_integer(json, "ep", r->ep);
+    if (r->capacity_factor > 0)
+        mw_json_number(json, "capacity_factor", r->capacity_factor);
     mw_json_number(json, "micro_batch", r->micro_batch);
     write_shape(json, r, "grad_accum", r->grad_accum);
     mw_json_number(json, "global_batch", r->global_batch);

@@ -69,8 +69,9 @@ mw_table_text(const char *text)
 char *
 mw_table_batch_share(const struct mw_result *result)
 {
-    return result->tp > 1 ? g_strdup_printf("group of %" PRId64 " GPUs", result->tp)
-                          : g_strdup("GPU");
+    int64_t sharers = mw_result_sharers(result);
+
+    return sharers > 1 ? g_strdup_printf("group of %" PRId64 " GPUs", sharers) : g_strdup("GPU");
 }
 
 char *
@@ -78,11 +79,11 @@ mw_table_batch(const struct mw_result *result, double micro_batch)
 {
     g_autofree char *share = mw_table_batch_share(result);
 
-    if (result->tp <= 1)
+    if (mw_result_sharers(result) <= 1)
         return g_strdup_printf("batch %s per %s", mw_format_batch(micro_batch), share);
     return mw_spelled_printf("batch %s per %s, {batch=%s}",
-                             mw_format_batch(micro_batch * result->tp), share,
-                             mw_format_batch(micro_batch));
+                             mw_format_batch(micro_batch * (double)mw_result_sharers(result)),
+                             share, mw_format_batch(micro_batch));
 }
 
 static void

@@ -33,7 +33,7 @@ add_result(struct mw_grid *grid, bool per_step, const struct mw_result *r)
     const char *cells[COLUMNS] = {
         mw_table_text(r->strategy),
         r->feasible ? "yes" : "no",
-        mw_format_batch(r->micro_batch * MAX(1, r->tp)),
+        mw_format_batch(r->micro_batch * (double)mw_result_sharers(r)),
         simulated ? mw_format_batch(r->global_batch) : "-",
         simulated ? mw_format_seconds(r->step_time_s[1]) : "-",
         simulated ? mw_format_significant(r->tflops_per_gpu[1]) : "-",
@@ -93,7 +93,7 @@ mw_table_compare(FILE *out, struct mw_result *const *results, size_t count)
     if (count) {
         g_autofree char *machines = mw_table_machines(results[0]);
         g_autofree char *share = mw_table_batch_share(results[0]);
-        g_autofree char *per = results[0]->tp > 1
+        g_autofree char *per = mw_result_sharers(results[0]) > 1
                                    ? g_strdup_printf("batch per %s, memory per GPU", share)
                                    : g_strdup("batch and memory per GPU");
         g_autofree char *software =

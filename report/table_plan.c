@@ -91,14 +91,20 @@ add_batch(struct mw_grid *grid, const struct mw_result *r)
     g_autofree char *share = mw_table_batch_share(r);
     g_autofree char *sequences = g_strdup_printf("sequences per %s", share);
 
-    mw_grid_row(grid, sequences, mw_format_batch(r->micro_batch * MAX(1, r->tp)), NULL);
+    mw_grid_row(grid, sequences, mw_format_batch(r->micro_batch * (double)mw_result_sharers(r)),
+                NULL);
     mw_grid_row(grid, "accumulation", integer_text(r->grad_accum), NULL);
     mw_grid_row(grid, "sequences per step", mw_format_batch(r->global_batch), NULL);
     mw_grid_row(grid, "sequence length", integer_text(r->seq), NULL);
     mw_grid_row(grid, "tensor slicing", integer_text(r->tp),
                 r->sequence_parallel ? "tokens shared" : NULL, NULL);
+    g_autofree char *context = g_strdup_printf("GPUs, %s", mw_table_text(r->cp_kind));
+    if (r->cp > 1)
+        mw_grid_row(grid, "sequences over", integer_text(r->cp), context, NULL);
     if (r->ep > 1)
         mw_grid_row(grid, "experts over", integer_text(r->ep), "GPUs", NULL);
+    if (r->capacity_factor > 0)
+        mw_grid_row(grid, "capacity of experts", mw_format_significant(r->capacity_factor), NULL);
 }
 
 static void

@@ -12,12 +12,16 @@
 
 /* The closed form ignores latency. */
 static struct mw_ring
-ring_of(const struct mw_hardware *hw, double ranks, double ranks_per_node, double groups_per_node)
+without_latency(struct mw_ring ring)
 {
-    struct mw_ring ring = mw_ring_of(hw, ranks, ranks_per_node, groups_per_node);
-
     ring.fabric_latency_s = ring.nic_latency_s = ring.start_s = 0;
     return ring;
+}
+
+static struct mw_ring
+ring_of(const struct mw_hardware *hw, double ranks, double ranks_per_node, double groups_per_node)
+{
+    return without_latency(mw_ring_of(hw, ranks, ranks_per_node, groups_per_node));
 }
 
 static double
@@ -60,7 +64,12 @@ mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                         fmin(d->tp * d->replicas, users / d->shards_per_node));
     r->replicas = ring_of(hw, d->replicas, d->replicas_per_node,
                           fmin(d->tp * d->shards, users / d->replicas_per_node));
-    r->expert_replicas = r->experts = r->shards;
+    r->expert_replicas = r->experts = r->context = r->passes = r->shards;
+    if (d->cp > 1) {
+        r->context = ring_of(hw, d->cp, d->cp_per_node, users / d->cp_per_node);
+        r->passes =
+            without_latency(mw_ring_of_passes(hw, d->cp, d->cp_per_node, users / d->cp_per_node));
+    }
     if (d->ep > 1) {
         r->expert_replicas = ring_of(hw, d->expert_replicas, d->expert_replicas_per_node,
                                      fmin(d->tp * d->ep, users / d->expert_replicas_per_node));
@@ -364,11 +373,18 @@ slicing_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
 
 /* Tokens go to experts on other ranks, and come back. */
 static void
-exchange_terms(const struct mw_closed_dims *d, const struct mw_closed_rates *r, double *plan)
+exchange_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
+               const struct mw_closed_rates *r, double *plan)
 {
-    if (d->exchanges > 0)
-        plan[MW_TERM_EXCHANGE] =
-            d->micro_batches * d->exchanges * mw_ring_all_to_all_s(&r->experts, d->exchange_bytes);
+    if (!(d->exchanges > 0))
+        return;
+    plan[MW_TERM_EXCHANGE] =
+        d->micro_batches * d->exchanges * mw_ring_all_to_all_s(&r->experts, d->exchange_bytes);
+    if (!(d->expert_slices_bytes > 0))
+        return;
+    const struct mw_ring tp = ring_of(hw, d->tp, d->tp_per_node, d->gpus_per_node / d->tp_per_node);
+    plan[MW_TERM_EXCHANGE] +=
+        d->micro_batches * d->exchanges * mw_ring_s(&tp, d->expert_slices_bytes);
 }
 
 static double
@@ -378,15 +394,31 @@ all_flops(const struct mw_closed_block *block, double forwards)
            block->weights.backward_flops + block->attention.backward_flops;
 }
 
+/* Ranks that share sequences exchange heads for attention, or pass blocks around beside it. */
+static void
+context_terms(const struct mw_closed_dims *d, const struct mw_closed_rates *r,
+              struct mw_closed_form *out)
+{
+    if (d->context_passed > 0)
+        out->ring_beside_s = d->micro_batches * mw_ring_passes_s(&r->passes, d->context_passed);
+    out->plan_s[MW_TERM_CONTEXT] = out->ring_beside_s;
+    if (d->context_exchanged > 0)
+        out->plan_s[MW_TERM_CONTEXT] +=
+            d->micro_batches * mw_ring_all_to_all_s(&r->context, d->context_exchanged);
+}
+
 /* At the mean rate of all products. */
 static void
 beside_terms(const struct mw_closed_dims *d, struct mw_closed_form *out)
 {
     double flops = d->split_flops * (d->input_gathers > 0 ? 2 : 1);
+
+    if (!(flops > 0) && !(d->ring_flops > 0))
+        return;
     double all = all_flops(&d->layer_block, layer_forwards(d)) + all_flops(&d->head, 1) +
                  all_flops(&d->tail, 1);
-
-    out->products_beside_s = flops > 0 ? flops / all * out->plan_s[MW_TERM_PRODUCTS] : 0;
+    out->products_beside_s = flops / all * out->plan_s[MW_TERM_PRODUCTS];
+    out->attention_beside_s = d->ring_flops / all * out->plan_s[MW_TERM_PRODUCTS];
 }
 
 static void
@@ -522,7 +554,8 @@ mw_closed_form(const struct mw_closed_dims *dims, const struct mw_hardware *hard
     gradient_terms(dims, hardware, &rates, out->plan_s);
     activation_terms(dims, hardware, &rates, out->plan_s);
     slicing_terms(dims, hardware, out);
-    exchange_terms(dims, &rates, out->plan_s);
+    exchange_terms(dims, hardware, &rates, out->plan_s);
+    context_terms(dims, &rates, out);
     beside_terms(dims, out);
     optimizer_terms(dims, hardware, &rates, out->plan_s);
     repeat_updates(dims, out->plan_s);
@@ -549,6 +582,7 @@ mw_closed_term_name(int term)
         [MW_TERM_CHECKPOINT_NVME] = "checkpoints, NVMe",
         [MW_TERM_SLICING] = "tensor-slicing all-reduces",
         [MW_TERM_EXCHANGE] = "expert all-to-alls",
+        [MW_TERM_CONTEXT] = "attention over GPUs",
         [MW_TERM_STATE_NVME] = "optimizer state traffic",
         [MW_TERM_STATE_PCIE] = "optimizer state, PCIe",
         [MW_TERM_UPDATE] = "parameter update",

@@ -56,6 +56,7 @@ struct mw_closed_dims {
                                      * are, */
     double replicas, replicas_per_node; /* and groups of them, or ranks with the same shard */
     double tp, tp_per_node;
+    double cp, cp_per_node; /* ranks that share sequences; 1: none do */
     double ep, ep_per_node; /* ranks over which experts are spread; 1: over none */
     double expert_replicas, expert_replicas_per_node; /* data-parallel ranks with the same ones */
     double micro_batches;
@@ -71,10 +72,14 @@ struct mw_closed_dims {
     double split_flops;      /* with so many FLOPs for each of the two, */
     double input_gathers;    /* and whose inputs are gathered beside the latter */
     double exchanges;        /* all-to-alls of a micro-batch's tokens and their gradients, */
-    double exchange_bytes;   /* of so many bytes of a rank each */
-    double recomputed;       /* share of the layers: 0 with that, */
-    double recomputed_work;  /* and of what their forward takes */
-    double checkpoint_bytes; /* of one checkpoint, in one rank's slice; in all slices: */
+    double exchange_bytes;   /* of so many bytes of a rank each; */
+    double expert_slices_bytes; /* with each, of all slices of experts, gathered or scattered */
+    double context_exchanged; /* bytes of a rank in all-to-alls around attention, of all layers, */
+    double context_passed;    /* or of all ranks' blocks around a ring, */
+    double ring_flops;        /* beside attention with so many FLOPs */
+    double recomputed;        /* share of the layers: 0 with that, */
+    double recomputed_work;   /* and of what their forward takes */
+    double checkpoint_bytes;  /* of one checkpoint, in one rank's slice; in all slices: */
     double checkpoint_whole_bytes;
     double checkpoint_coded_bytes; /* of the passes that store one in another type and restore
                                     * it: each takes a launch; 0: it has the activations' */
@@ -131,6 +136,7 @@ struct mw_closed_rates {
     double update_s_per_param[2];            /* GPU, host */
     struct mw_ring shards, replicas, world;  /* ranks that hold the same slice of the model, in one
                                              * sharding group; with the same shard of it; all */
+    struct mw_ring context, passes;          /* ranks that share sequences, and hops among them */
     struct mw_ring expert_replicas, experts; /* ranks that hold the same experts; that share them */
 };
 
@@ -148,6 +154,7 @@ enum mw_closed_term {
     MW_TERM_CHECKPOINT_NVME,
     MW_TERM_SLICING,    /* all-reduces of tensor slicing */
     MW_TERM_EXCHANGE,   /* all-to-alls of spread experts */
+    MW_TERM_CONTEXT,    /* around attention, of ranks that share sequences */
     MW_TERM_STATE_NVME, /* optimizer state read and written */
     MW_TERM_STATE_PCIE, /* to the GPU for its update and back */
     MW_TERM_UPDATE,
@@ -160,8 +167,10 @@ enum mw_traffic { MW_TRAFFIC_PARAMS, MW_TRAFFIC_STATE, MW_TRAFFIC_CHECKPOINTS, M
 struct mw_closed_form {
     double paper_s[MW_TERM_COUNT], plan_s[MW_TERM_COUNT];
     double paper_total_s, plan_total_s;
-    double slicing_beside_s;  /* of tensor slicing, what software runs beside products, */
-    double products_beside_s; /* and these of the products */
+    double slicing_beside_s;   /* of tensor slicing, what software runs beside products, */
+    double products_beside_s;  /* and these of the products */
+    double ring_beside_s;      /* of ranks that share sequences, what passes beside attention, */
+    double attention_beside_s; /* and this of attention */
     double paper_efficiency[MW_TRAFFIC_COUNT]; /* Eq. 6, if this were the only traffic */
 };
 

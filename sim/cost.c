@@ -349,7 +349,9 @@ ring_of(const struct mw_plan *plan, const struct mw_work *work, const struct mw_
 
     if (work->comm != MW_NONE)
         comm = mw_plan_comm_shape(plan, work->comm);
-    return mw_ring_of(hardware, comm.size, comm.ranks_per_node, comm.groups_per_node);
+    return mw_op_traits(work->kind)->pattern == MW_PATTERN_PASS
+               ? mw_ring_of_passes(hardware, comm.size, comm.ranks_per_node, comm.groups_per_node)
+               : mw_ring_of(hardware, comm.size, comm.ranks_per_node, comm.groups_per_node);
 }
 
 /* How each pattern is carried out, and in what time. */
@@ -361,6 +363,7 @@ static const struct {
     [MW_PATTERN_REDUCE] = {MW_RING_ALL_REDUCE, mw_ring_all_reduce_s},
     [MW_PATTERN_SPREAD] = {MW_RING_BROADCAST, mw_ring_broadcast_s},
     [MW_PATTERN_EXCHANGE] = {MW_RING_ALL_TO_ALL, mw_ring_all_to_all_s},
+    [MW_PATTERN_PASS] = {MW_RING_SEND, mw_ring_passes_s},
     [MW_PATTERN_HOP] = {MW_RING_SEND, mw_ring_send_s},
 };
 

@@ -86,6 +86,12 @@ static const struct tile {
 #define CUT_LEAST_K 256 /* shorter parts would only start and end */
 #define SUM_BYTES 4     /* of an element of the sums, fp32 */
 
+int64_t
+mw_kernel_least_rows(const struct mw_hardware *hardware)
+{
+    return hardware->gpu_multiprocessors ? (int64_t)tiles[G_N_ELEMENTS(tiles) - 1].rows : 0;
+}
+
 /* The figures of one type of operands. */
 struct tiling {
     double flops, fill;

@@ -42,6 +42,8 @@ struct mw_kernel_work {
 double mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work);
 /* Whether it is the same on both machines, for all works. */
 bool mw_kernel_same_rates(const struct mw_hardware *a, const struct mw_hardware *b);
+/* Rows of the smallest tile; 0: products have none. */
+int64_t mw_kernel_least_rows(const struct mw_hardware *hardware);
 /* No less than that, of any number of tokens and of any slice of the operator: mw_bound_of. */
 double mw_kernel_most_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work);
 /* The size of the product of one head's scores. */

@@ -250,6 +250,13 @@ static const struct mw_profile_key keys[] = {
     {"offers", "expert_parallel", "",
      "whether it spreads experts of a layer over GPUs, and sends tokens to them by all-to-alls", 1,
      0, 1, true, 0, MW_VALUE_FLAG, AT(offers.expert_parallel), 0, 0, NULL},
+    {"offers", "context_ring", "",
+     "whether GPUs share the tokens of sequences, and keys and values pass around a ring of them",
+     1, 0, 1, true, 0, MW_VALUE_FLAG, AT(offers.context_ring), 0, 0, NULL},
+    {"offers", "context_all_to_all", "",
+     "whether GPUs share the tokens of sequences, and all-to-alls give each whole ones of some "
+     "heads for attention",
+     1, 0, 1, true, 0, MW_VALUE_FLAG, AT(offers.context_all_to_all), 0, 0, NULL},
     {"offers", "recomputed_layers", "",
      "whether it recomputes some layers alone, and keeps the activations of the others", 1, 0, 1,
      true, 0, MW_VALUE_FLAG, AT(offers.recomputed_layers), 0, 0, NULL},

@@ -84,7 +84,9 @@ walk_sequences(const struct mw_request *request, const struct mw_settings *setti
     struct mw_shape shape = mw_sizing_shape(settings, request->hardware->gpu_flash_attention);
 
     shape.sequences = sequences;
-    shape.tp = 1;
+    shape.tp = shape.cp = 1;
+    if (shape.capacity_factor > 1) /* what is filled up is rounded: a bound leaves it out */
+        shape.capacity_factor = 0;
     mw_model_walk(request->model, &shape, walk);
 }
 

@@ -109,8 +109,9 @@ mw_flops_of_model(const struct mw_sizing *sizing)
         for (int c = 0; c < MW_CLASS_COUNT; c++) {
             const struct mw_class_info *class = &stage->classes[c];
             for (int i = 0; i < class->operator_count; i++)
-                flops += passes_of_model(&class->operators[i]) * blocks_done(stage, c) *
-                         (double)class->operators[i].forward_flops;
+                flops +=
+                    passes_of_model(&class->operators[i]) * blocks_done(stage, c) *
+                    (double)(class->operators[i].forward_flops - class->operators[i].idle_flops);
         }
     return flops * sizing->settings.grad_accum / (double)sizing->pp;
 }
@@ -425,12 +426,16 @@ dims_of(const struct mw_sizing *s)
         .replicas_per_node = s->replicas_per_node,
         .tp = s->tp,
         .tp_per_node = s->tp_ranks_per_node,
+        .cp = s->cp,
+        .cp_per_node = MIN(s->cp, MAX(1, s->ranks_per_node / s->tp_ranks_per_node)),
         .ep = s->ep,
         .ep_per_node = MIN(s->ep, MAX(1, s->ranks_per_node / s->tp_ranks_per_node)),
         .expert_replicas = s->dp / s->ep,
         .expert_replicas_per_node =
             MIN(s->dp / s->ep, MAX(1, s->ranks_per_node / (s->tp_ranks_per_node * s->ep))),
-        .exchange_bytes = (double)mw_sizing_exchange_bytes(s),
+        .exchange_bytes = (double)mw_sizing_exchange_bytes(s, MW_OPERATOR_EXPERTS_UP, true),
+        .expert_slices_bytes =
+            (double)mw_sizing_expert_slices_bytes(s, MW_OPERATOR_EXPERTS_UP, true),
         .micro_batches = settings->grad_accum,
         .layer_checkpoint_bytes =
             mw_settings_keeps_whole(settings) ? (double)s->checkpoint_bytes : 0,
@@ -530,6 +535,31 @@ add_exchanges(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims 
     }
 }
 
+/* Around the class's attention, where ranks share sequences: in passes forward and back. */
+static void
+add_context(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *dims)
+{
+    const struct mw_class_info *class = &s->classes[c];
+    double back = (double)class->blocks;
+    double forth = back + (double)mw_sizing_recomputed_blocks(s, c);
+
+    for (int i = 0; s->cp > 1 && i < class->operator_count; i++) {
+        const struct mw_operator_info *info = &class->operators[i];
+        if (!mw_operator_row((int)info->operator_)->attends)
+            continue;
+        if (!mw_sizing_rings(s, info->operator_)) {
+            int64_t bytes = mw_sizing_exchange_bytes(s, info->operator_, true) +
+                            mw_sizing_exchange_bytes(s, info->operator_, false);
+            dims->context_exchanged += (forth + back) * (double)bytes;
+            continue;
+        }
+        dims->context_passed += forth * (double)mw_sizing_ring_bytes(s, false) +
+                                back * (double)mw_sizing_ring_bytes(s, true);
+        dims->ring_flops +=
+            forth * (double)info->forward_flops + back * (double)info->backward_flops;
+    }
+}
+
 /* Dimensions, and the shapes that they borrow. */
 struct dimensions {
     struct mw_closed_dims dims;
@@ -553,6 +583,7 @@ dimensions_of(const struct mw_sizing *s, const struct mw_hardware *hardware, boo
         add_splits(s, c, dims);
         add_end_sums(s, c, dims);
         add_exchanges(s, c, dims);
+        add_context(s, c, dims);
         if (hardware->gpu_multiprocessors)
             add_shapes(s, hardware, c, tiled, out->shapes + shape_count, block);
         shape_count += block->shape_count - before;
@@ -624,10 +655,11 @@ parts_of(const struct mw_sizing *sizing, const struct mw_hardware *hw,
     double collectives_s = t[MW_TERM_FETCH_GATHER] + t[MW_TERM_GRADIENT_REDUCE] - after_s;
     double nvme_s = t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME] + t[MW_TERM_CHECKPOINT_NVME];
     double copies_s = t[MW_TERM_FETCH_PCIE] + t[MW_TERM_GRADIENT_PCIE] + t[MW_TERM_CHECKPOINT_PCIE];
-    double own_s =
-        t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] + t[MW_TERM_EXCHANGE];
-    double hidden_s =
-        fmin((1 - hw->gpu_collective_sm_share) * form->slicing_beside_s, form->products_beside_s);
+    double own_s = t[MW_TERM_PRODUCTS] + t[MW_TERM_MEMORY_BOUND] + t[MW_TERM_SLICING] +
+                   t[MW_TERM_EXCHANGE] + t[MW_TERM_CONTEXT];
+    double beside = 1 - hw->gpu_collective_sm_share;
+    double hidden_s = fmin(beside * form->slicing_beside_s, form->products_beside_s) +
+                      fmin(beside * form->ring_beside_s, form->attention_beside_s);
     double compute_s = own_s + hw->gpu_collective_sm_share * collectives_s +
                        (sums_on_gpu ? 1 : hw->gpu_host_sm_share) * t[MW_TERM_GRADIENT_SUM] +
                        hw->gpu_copy_sm_share * copies_s + hw->gpu_nvme_sm_share * nvme_s +

@@ -227,9 +227,9 @@ add_untiled_batch(struct list *list)
 static void
 add_smaller_batches(struct list *list)
 {
-    double batch = list->now->micro_batch, tp = list->now->tp;
+    double batch = list->now->micro_batch, sharers = (double)mw_settings_sharers(list->now);
 
-    add_batch(list, floor(batch * tp / 2) / tp);
+    add_batch(list, floor(batch * sharers / 2) / sharers);
     add_untiled_batch(list);
 }
 
@@ -501,7 +501,8 @@ add_nodes(struct list *list)
     struct mw_settings *s = &question.settings;
     bool open = s->micro_batch == MW_AUTO;
     int64_t accum = s->grad_accum == MW_AUTO ? list->now->grad_accum : 1;
-    double sequences = open ? fmax(1, list->now->micro_batch * list->now->tp * (double)accum) : 1;
+    double sharers = (double)mw_settings_sharers(list->now);
+    double sequences = open ? fmax(1, list->now->micro_batch * sharers * (double)accum) : 1;
 
     if (hw->nic_bytes_per_s <= 0 ||
         (s->global_batch == MW_AUTO && is_over_default(list, 2 / sequences)))

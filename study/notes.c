@@ -33,6 +33,8 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "changes nothing: the run ends before it"},
         {"{checkpoint-partition=off}", !asked->checkpoint_partition && sizing->tp == 1,
          "changes nothing: no tensors are sliced, so no rank has what another one has"},
+        {"{cp-kind=all-to-all}", asked->cp_kind == MW_CONTEXT_ALL_TO_ALL && sizing->cp == 1,
+         "changes nothing: no GPUs share sequences; {cp} says how many do"},
         {"{sequence-parallel}", asked->sequence_parallel != MW_AUTO && sizing->tp == 1,
          "changes nothing: no tensors are sliced, so no slices share tokens"},
         {"{update-on=host}",
@@ -67,7 +69,7 @@ why_less(const struct mw_question *question, enum mw_strategy strategy,
     const struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     const struct mw_settings *s = &sizing->settings;
     struct mw_settings asked = question->settings;
-    double sequences = s->micro_batch * s->tp, accum = s->grad_accum;
+    double sequences = s->micro_batch * (double)mw_settings_sharers(s), accum = s->grad_accum;
     bool fixed = question->settings.grad_accum != MW_AUTO;
     double more = fixed ? (sequences + 1) / sequences : (accum + 1) / accum;
 
@@ -351,8 +353,31 @@ tokens_of_expert(const struct mw_sizing *sizing)
 {
     const struct mw_model *model = sizing->model;
 
-    return (double)(sizing->tokens * model->experts_per_token * sizing->ep) /
+    return (double)(mw_model_expert_rows(model, &sizing->shape) * sizing->ep) /
            (double)model->experts;
+}
+
+/* What a capacity drops even where experts are visited evenly, and what it leaves of a tile. */
+static void
+note_capacity(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    double factor = sizing->shape.capacity_factor;
+    int64_t least = mw_kernel_least_rows(sizing->hardware);
+
+    if (!sizing->fits || !(factor > 0))
+        return;
+    if (factor < 1)
+        g_ptr_array_add(notes,
+                        mw_spelled_printf("{capacity-factor=%.15g}: at least %.3g%% of what tokens "
+                                          "send to experts is dropped",
+                                          factor, 100 * (1 - factor)));
+    if (tokens_of_expert(sizing) < (double)least)
+        g_ptr_array_add(notes,
+                        mw_spelled_printf("an expert has %.0f rows of a micro-batch, and the "
+                                          "smallest tile of a product %" G_GINT64_FORMAT
+                                          ": the rest of it is computed for nothing; a larger "
+                                          "{batch} or {capacity-factor} fills it",
+                                          tokens_of_expert(sizing), least));
 }
 
 /* A product of m rows takes 2 m n k FLOPs and reads n k weights: with fewer rows than this, reading
@@ -398,6 +423,7 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
                                         "says: of 58 published rows 13 lie in theirs, and in bf16 "
                                         "predictions were 19 to 77% too fast"));
     note_few_tokens(sizing, notes);
+    note_capacity(sizing, notes);
 }
 
 /* Plans that the software does not carry out. */
@@ -423,6 +449,11 @@ note_offers(const struct mw_question *question, const struct mw_sizing *sizing, 
     if (sizing->replicas > 1 && !offers->hybrid_shard)
         g_ptr_array_add(notes, g_strdup_printf("%s partitions over all data-parallel GPUs and not "
                                                "over groups of them, so it cannot run this plan",
+                                               software));
+    bool ring = sizing->settings.cp_kind == MW_CONTEXT_RING;
+    if (sizing->cp > 1 && !(ring ? offers->context_ring : offers->context_all_to_all))
+        g_ptr_array_add(notes, g_strdup_printf("%s does not share sequences among GPUs so, and "
+                                               "cannot run this plan",
                                                software));
     if (sizing->ep > 1 && !offers->expert_parallel)
         g_ptr_array_add(notes, g_strdup_printf("%s does not spread the experts of such a model "

@@ -92,6 +92,9 @@ check(const struct mw_question *question, GError **error)
     if (s->pp > 1)
         return refuse_setting(question, "pp", "phases of several models are not cut into stages",
                               error);
+    if (s->cp > 1)
+        return refuse_setting(question, "cp", "phases of several models keep sequences whole",
+                              error);
     if (s->ep > 1)
         return refuse_setting(question, "ep", "phases of several models keep all experts on a GPU",
                               error);

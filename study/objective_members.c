@@ -100,7 +100,7 @@ choose_pairs(const struct mw_objective_attempt *attempt, struct mw_objective_mem
     const struct mw_sizing *odd = member->choice.sizing;
     int64_t sequences = MAX(2, odd->sequences - 1);
 
-    s->micro_batch = (double)sequences / (double)s->tp;
+    s->micro_batch = (double)sequences / (double)mw_settings_sharers(s);
     if (s->global_batch == MW_AUTO && s->grad_accum == MW_AUTO) {
         struct mw_settings even = odd->settings;
         even.micro_batch = s->micro_batch;

@@ -114,8 +114,9 @@ compute_s(const struct mw_sizing *stage, const struct mw_hardware *hw)
 
     mw_closed_form_of(stage, hw, &form);
     double all_s = form.plan_s[MW_TERM_PRODUCTS] + form.plan_s[MW_TERM_MEMORY_BOUND] +
-                   form.plan_s[MW_TERM_SLICING] + form.plan_s[MW_TERM_EXCHANGE] -
-                   (1 - hw->gpu_collective_sm_share) * form.slicing_beside_s;
+                   form.plan_s[MW_TERM_SLICING] + form.plan_s[MW_TERM_EXCHANGE] +
+                   form.plan_s[MW_TERM_CONTEXT] -
+                   (1 - hw->gpu_collective_sm_share) * (form.slicing_beside_s + form.ring_beside_s);
     return fmax(0, all_s / (double)stage->settings.grad_accum) + ways_s(stage, hw);
 }
 

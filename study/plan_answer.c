@@ -99,12 +99,13 @@ device_of(const struct mw_plan *plan, enum mw_purpose purpose)
 }
 
 /* Groups of ranks with sequences of their own: the stages of a pipeline work on the same ones, and
- * so do tensor slices. */
+ * so do tensor slices and ranks that share sequences. */
 static uint32_t
 groups_with_sequences(const struct mw_plan *plan)
 {
     return plan->world_ranks /
-           (mw_plan_degree(plan, MW_AXIS_PP) * mw_plan_degree(plan, MW_AXIS_TP));
+           (mw_plan_degree(plan, MW_AXIS_PP) * mw_plan_degree(plan, MW_AXIS_TP) *
+            MAX(1, plan->shape.context_ranks));
 }
 
 /* The settings that shape a step, if the plan has them. */
@@ -116,9 +117,11 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
     if (!s->sequences)
         return;
     r->tp = mw_plan_degree(plan, MW_AXIS_TP);
+    r->cp = MAX(1, s->context_ranks);
+    r->cp_kind = r->cp > 1 ? mw_context_name(s->context) : NULL;
     r->seq = s->seq;
     r->grad_accum = s->micro_batches;
-    r->micro_batch = (double)s->sequences / (double)r->tp;
+    r->micro_batch = (double)s->sequences / (double)mw_result_sharers(r);
     r->global_batch = (double)(s->sequences * s->micro_batches) * groups_with_sequences(plan);
     r->tokens_per_step = r->global_batch * (double)s->seq;
     r->checkpoint_interval = s->checkpoint_interval;

@@ -68,7 +68,7 @@ replicates(enum mw_strategy strategy)
 static bool
 is_divided(const struct mw_settings *settings)
 {
-    return settings->tp > 1 || settings->pp > 1 || settings->ep > 1;
+    return settings->tp > 1 || settings->pp > 1 || settings->cp > 1 || settings->ep > 1;
 }
 
 const char *
@@ -143,6 +143,8 @@ mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
         question->strategies[0] = strategy;
     question->strategy_count = 1;
     question->settings.tp = question->settings.pp = question->settings.ep = 1;
+    question->settings.cp = MAX(1, (int64_t)shape->context_ranks);
+    question->settings.cp_kind = shape->context;
     for (uint32_t c = 0; c < plan->comm_count; c++) {
         const struct mw_axis_span *spans = plan->comms[c].spans;
         question->settings.tp = MAX(question->settings.tp, (int64_t)spans[MW_AXIS_TP].count);

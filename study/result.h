@@ -143,13 +143,16 @@ struct mw_result {
 
     /* settings, as planned */
     int64_t nodes, gpus_per_node, tp, seq, grad_accum;
-    double micro_batch;  /* sequences per GPU; fractional with tp */
+    double micro_batch;  /* sequences per GPU; fractional with tp or cp */
     double global_batch; /* sequences per step */
     double tokens_per_step;
     double default_step_tokens; /* the default, if the batch was open; else NAN */
     int64_t kept_layers;        /* beside recomputed ones */
     bool on_every_slice;        /* on every rank of a tensor-slicing group */
+    int64_t cp;                 /* GPUs that share the tokens of sequences; 1: none do */
+    const char *cp_kind;        /* how these compute attention; NULL: none do */
     bool sequence_parallel;     /* tensor slices share the tokens of norms and residuals */
+    double capacity_factor;     /* of experts; 0 or less: no limit */
     int64_t ep;                 /* GPUs over which experts are spread; 1: over none */
     int checkpoint_bits;        /* of an element of an activation checkpoint; 0: as dtype */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
@@ -254,6 +257,13 @@ struct mw_result {
     const struct mw_plan *plan;
     const struct mw_timeline *timeline;
 };
+
+/* GPUs that share a micro-batch; of a plan that does not say, 1. */
+static inline int64_t
+mw_result_sharers(const struct mw_result *result)
+{
+    return (result->tp > 1 ? result->tp : 1) * (result->cp > 1 ? result->cp : 1);
+}
 
 /* The ends of a figure over the outlooks.  The typical value always lies between them, even for a
  * ratio whose values at both ends of the profile lie on the same side of it. */

@@ -371,6 +371,7 @@ served_of(const struct mw_question *question, int64_t generated, int64_t slices)
         .replicas_per_node = 1,
         .tp = 1,
         .tp_per_node = 1,
+        .cp = 1,
         .ep = 1,
         .state_bytes = 12,
         .element_bytes = 2,

@@ -43,7 +43,10 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->nodes = s->nodes;
     r->gpus_per_node = s->gpus_per_node;
     r->tp = s->tp;
+    r->cp = s->cp;
+    r->cp_kind = s->cp > 1 ? mw_context_name(s->cp_kind) : NULL;
     r->ep = s->ep;
+    r->capacity_factor = s->capacity_factor;
     r->seq = s->seq;
     r->grad_accum = s->grad_accum;
     r->micro_batch = s->micro_batch;

@@ -619,6 +619,20 @@ def check_smaller(words, batch):
         yield f"worse than its own note: {answer['smaller_batch']}"
 
 
+def check_capacity():
+    """64 tokens, 2 visits, 8 experts, 2 ranks: 32 rows an expert, half of them with half of a
+    share; the smallest tile has 64."""
+    words = ("-m mixtral-8x7b -H dgx-h100 --nodes 2 --batch 1 --grad-accum 1 --ep 2 "
+             "-s zero3").split()
+    for seq, factor, texts in ((64, "0.5", ("at least 50% of what", "has 16 rows of a")),
+                               (64, "1", ("has 32 rows of a",)), (1024, "1", ()),
+                               (64, "none", ())):
+        notes = simulate([*words, "--seq", str(seq), "--capacity-factor", factor])["notes"]
+        said = [note for note in notes if "is dropped" in note or "smallest tile" in note]
+        if len(said) != len(texts) or not all(map(lambda a, b: a in b, texts, said)):
+            yield f"{seq} tokens, factor {factor}: {said}"
+
+
 def tests():
     for request in sample(REQUESTS):
         words = request.split()
@@ -652,6 +666,7 @@ def tests():
     yield "demo", check_demo()
     yield "idle", check_idle()
     yield "interval", check_interval()
+    yield "capacity of experts", check_capacity()
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ FIXED = [  # model, machine, options: what random plans may miss
     ("gpt2-xl", "dgx-h100", "--nodes 2 -s zero2 --recompute-layers 3 --batch 2"),
     ("gpt2-xl", "dgx-h100", "-s zero1 --optimizer muon --dtype fp16 --matmul-dtype fp8"),
     ("gpt2-xl", "dgx-h100", "-s zero3 --recompute-list 0-3,8 --prefetch 2 --batch 3"),
+    ("llama-3.1-8b", "dgx-h100", "-s zero1 --cp 4 --cp-kind all-to-all --batch 0.25"),
     ("mixtral-8x7b", "dgx-h100", "-s zero3 --batch 1"),
     ("mixtral-8x7b", "dgx-h100", "--nodes 4 -s zero3 --batch 1 --ep 8"),
 ]
@@ -241,7 +242,7 @@ NUMBERS = {  # how each target says them
 def planned(answer):
     settings = answer["settings"]
     tokens = float(answer["question"].get("tokens", "0"))
-    return {"micro": round(settings["micro_batch"] * settings["tp"]),
+    return {"micro": round(settings["micro_batch"] * settings["tp"] * settings.get("cp", 1)),
             "accum": settings["grad_accum"], "seq": settings["seq"], "tp": settings["tp"],
             "pp": int(answer["question"].get("pp", 1)),
             "global": round(settings["global_batch"]), "gpus": settings["gpus_per_node"],

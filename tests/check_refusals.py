@@ -247,11 +247,33 @@ CONTRADICTIONS = {
         ["--update beside", "--overlap on"],
     "simulate -m gpt2 -H flat-test -s zero3 --gpus 4 --pp 2 --update beside":
         ["--update beside", "--pp 2"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --cp 3":
+        ["--cp 3: must divide the 8 data-parallel GPUs", "twice it the 4096 tokens", "give 2 or 4"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --cp 4 --seq 4100": ["--cp 4", "4100 tokens", "give 2"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --nodes 2 --cp 16 --cp-kind all-to-all":
+        ["--cp 16: must divide the 16 data-parallel GPUs", "8 key and value heads", "give 8"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --tp 4 --cp 2 --cp-kind all-to-all --pp 2":
+        ["--cp 2: must divide the 1 data-parallel GPUs"],
+    "simulate -m llama-3.1-70b -H dgx-h100 --nodes 4 --tp 8 --cp 2 --cp-kind all-to-all":
+        ["--cp 2", "8 heads and 1 key and value heads of each slice", "give --cp 1"],
+    "simulate -m mistral-7b-v0.1 -H dgx-h100 --cp 2 --seq 8192":
+        ["--cp 2", "sliding windows", "--cp-kind all-to-all"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --cp 4 --batch 0.3": ["--batch 0.3", "times --cp 4"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --cp-kind star": ["--cp-kind star", "ring"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --cp 2 --objective dpo": ["dpo", "leave out --cp"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --cp 2 --serve 8": ["--cp 2", "--serve"],
+    "advise -m llama-3.1-8b -H dgx-h100 --search parallel --cp 2": ["--cp 2", "--search parallel"],
+    "run -m gpt2 -H flat-test --gpus 4 --cp 2 --data /etc/passwd": ["--cp 2: run keeps", "--cp 1"],
+    "simulate -m gpt2 -H dgx-h100 --capacity-factor 1": ["--capacity-factor 1", "no experts"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --capacity-factor 0":
+        ["--capacity-factor 0", "0.01 to 100, or none"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 3":
         ["--ep 3: must divide the 8 experts", "8 data-parallel GPUs; give 2 or 4"],
     "simulate -m mixtral-8x7b -H dgx-h100 --gpus 6 --ep 4": ["--ep 4", "6 data-parallel", "give 2"],
     "simulate -m gpt2 -H dgx-h100 --ep 2": ["--ep 2: model gpt2 has no experts; give --ep 1"],
-    "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --tp 2": ["--ep 2", "--tp 1", "--ep 1"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --tp 2 --sequence-parallel off":
+        ["--ep 2", "--sequence-parallel on", "--tp 1", "--ep 1"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 8 --tp 2": ["4 data-parallel GPUs", "give 4"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --train lora:4": ["--ep 2", "adapters"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --optimizer muon": ["--ep 2", "--optimizer"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --objective dpo": ["dpo", "leave out --ep"],

@@ -209,6 +209,7 @@ UNIT = re.compile(
 NOT_QUANTITIES = {
     "capacity",  # sim/cost.h: units per ns, the unit differs by channel
     "visit_capacity",  # room of an array
+    "capacity_factor",  # of experts: a multiple of an even share
     "end", "start", "dpu_start", "size",  # indices, steps, and ranks of a communicator
     "work_cache",
 }

@@ -423,17 +423,20 @@ static void
 draw_spread(struct random_request *request)
 {
     struct mw_settings *s = &request->settings;
-    int64_t dp = s->nodes * s->gpus_per_node, ep = dp;
+    bool sliced = s->tp > 1 && s->sequence_parallel == 1 && request->seed % 4 == 0;
+    int64_t ranks = s->nodes * s->gpus_per_node, dp = sliced ? ranks / s->tp : ranks, ep = dp;
 
     if (!request->model.experts || request->seed % 2 || dp == 1)
         return;
     for (int64_t tries = request->seed / 2 % 3; tries > 0; tries--)
         ep = next_divisor(dp, ep);
     s->ep = ep;
-    s->tp = 1;
     s->shard_group = MW_SHARD_ALL;
-    s->sequence_parallel = MW_AUTO;
-    s->micro_batch = s->micro_batch == MW_AUTO ? MW_AUTO : ceil(s->micro_batch);
+    if (!sliced) {
+        s->tp = 1;
+        s->sequence_parallel = MW_AUTO;
+        s->micro_batch = s->micro_batch == MW_AUTO ? MW_AUTO : ceil(s->micro_batch);
+    }
     s->partition = MW_PARTITION_BANDWIDTH;
     s->trained.adapted = 0;
     s->trained.rank = 0;
@@ -442,6 +445,40 @@ draw_spread(struct random_request *request)
     request->model.experts = ep * (1 + request->seed / 6 % 3);
     request->model.experts_per_token =
         MIN(request->model.experts_per_token, request->model.experts);
+}
+
+/* Whether the sequences of the request can be shared so. */
+static bool
+can_share(const struct random_request *request, int64_t cp, bool ring)
+{
+    const struct mw_settings *s = &request->settings;
+    const struct mw_model *m = &request->model;
+    int64_t ranks = s->nodes * s->gpus_per_node, seq = s->seq;
+    int64_t keys = (m->kv_lora ? m->heads : m->kv_heads) / s->tp;
+
+    return ranks % (s->tp * s->pp * cp) == 0 && seq > 0 && seq % (ring ? 2 * cp : cp) == 0 &&
+           (ring || (m->heads / s->tp % cp == 0 && keys >= cp && keys % cp == 0)) &&
+           (s->sequence_parallel != 1 || seq / cp % s->tp == 0) &&
+           (!ring || (request->hardware.gpu_flash_attention && (!m->window || m->window >= seq)));
+}
+
+/* Of a third of the requests neighbouring ranks share sequences, if they can. */
+static void
+draw_context(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+    bool ring = request->seed / 3 % 2;
+
+    s->cp = 1;
+    s->cp_kind = MW_CONTEXT_RING;
+    if (request->seed % 3 != 1 || request->model.mixed || s->partition == MW_PARTITION_OWNER)
+        return;
+    if (!can_share(request, 2, ring))
+        ring = !ring;
+    for (int64_t cp = 2; cp <= 4; cp++)
+        if (can_share(request, cp, ring))
+            s->cp = cp;
+    s->cp_kind = s->cp > 1 && !ring ? MW_CONTEXT_ALL_TO_ALL : MW_CONTEXT_RING;
 }
 
 void
@@ -490,6 +527,7 @@ random_request_init(struct random_request *request, guint32 seed)
     draw_slices(request);
     draw_groups(request);
     draw_spread(request);
+    draw_context(request);
     random_request_name(request);
 }
 
@@ -533,7 +571,8 @@ random_request_text(const struct random_request *request)
 
     return g_strdup_printf(
         "request %u: %s, layers %d hidden %d kv %d ffn %d vocab %d%s experts %d; nodes %d gpus %d "
-        "group %d tp %d ep %d%s%s batch %g global %d accum %d seq %d; p=%s g=%s o=%s a=%s; "
+        "group %d tp %d cp %d %s ep %d%s%s batch %g global %d accum %d seq %d; p=%s g=%s o=%s "
+        "a=%s; "
         "interval %d%s%s of %d "
         "loads "
         "%d "
@@ -542,7 +581,8 @@ random_request_text(const struct random_request *request)
         request->seed, mw_strategy_name(s->strategy), (int)m->layers, (int)m->hidden,
         (int)m->kv_heads, (int)m->ffn, (int)m->vocab, m->tied_embedding ? " tied" : "",
         (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->shard_group, (int)s->tp,
-        (int)s->ep, s->sequence_parallel == 1 ? " sharing tokens" : "",
+        (int)s->cp, mw_context_name(s->cp_kind), (int)s->ep,
+        s->sequence_parallel == 1 ? " sharing tokens" : "",
         request->hardware.tensor_overlap ? " overlapped" : "", s->micro_batch, (int)s->global_batch,
         (int)s->grad_accum, (int)s->seq, p, g, o, a, (int)s->checkpoint_interval,
         s->checkpoint_dtype == MW_DTYPE_NONE ? "" : " in 8 bits",
@@ -633,5 +673,6 @@ random_request_stages(struct random_request *request)
     s->overlap = true;
     s->serialize = s->unfold = false;
     draw_groups(request);
+    draw_context(request);
     random_request_name(request);
 }

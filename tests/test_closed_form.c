@@ -155,13 +155,34 @@ spread_experts(struct random_request *request, guint32 seed)
     int64_t ranks = s->nodes * s->gpus_per_node;
 
     s->ep = 1;
-    if (!request->model.experts || s->tp > 1 || s->optimizer == MW_OPTIMIZER_MUON)
+    if (request->model.experts && seed % 3 == 2)
+        s->capacity_factor = 0.5 + (double)(seed % 5) / 4;
+    if (!request->model.experts || (s->tp > 1 && s->sequence_parallel != 1) ||
+        s->optimizer == MW_OPTIMIZER_MUON)
         return;
-    s->ep = MIN(ranks, 1 << (seed / 2 % 4));
+    s->ep = MIN(ranks / s->tp, 1 << (seed / 2 % 4));
     if (s->ep == 1)
         return;
     s->shard_group = MW_SHARD_ALL;
     s->partition = MW_PARTITION_BANDWIDTH;
+}
+
+/* Of a third of the requests ranks share sequences, in a ring where there are no windows. */
+static void
+share_sequences(struct random_request *request, guint32 seed)
+{
+    struct mw_settings *s = &request->settings;
+    const struct mw_model *m = &request->model;
+    int64_t dp = s->nodes * s->gpus_per_node / s->tp;
+    bool ring = request->hardware.gpu_flash_attention && !m->window && seed % 2;
+
+    if (seed % 3 != 1)
+        return;
+    for (int64_t cp = 2; cp <= dp; cp *= 2)
+        if (ring || (m->heads / s->tp % cp == 0 && m->kv_heads / s->tp / cp > 0 &&
+                     m->kv_heads / s->tp % cp == 0))
+            s->cp = cp;
+    s->cp_kind = s->cp > 1 && !ring ? MW_CONTEXT_ALL_TO_ALL : MW_CONTEXT_RING;
 }
 
 static void
@@ -179,6 +200,7 @@ draw_request(struct random_request *request, guint32 seed)
     request->hardware.gpu_flash_attention = pick(random, 0, 1);
     request->hardware.tensor_overlap = seed % 3 > 0;
     request->hardware.reduced_type = (int)(seed / 3 % MW_REDUCED_TYPE_COUNT);
+    share_sequences(request, seed);
     if (pick(random, 0, 1))
         random_rates(random, &request->hardware);
     random_request_name(request);
@@ -308,7 +330,7 @@ bytes_over(const struct mw_plan *plan, enum mw_op_kind kind, enum mw_axis axis, 
  * come back, forward, again in recomputation, and their gradients in backward; and a rank's experts
  * have j h f elements each, whose gradients the ranks add up that have the same ones. */
 static void
-test_spread_bytes(void)
+spread_bytes(int64_t tp)
 {
     static const enum mw_strategy strategies[] = {MW_STRATEGY_DDP, MW_STRATEGY_ZERO1,
                                                   MW_STRATEGY_ZERO2, MW_STRATEGY_ZERO3};
@@ -324,6 +346,8 @@ test_spread_bytes(void)
     s->nodes = 2;
     s->gpus_per_node = 8;
     s->ep = 4;
+    s->tp = tp;
+    s->sequence_parallel = tp > 1 ? 1 : MW_AUTO;
     s->micro_batch = 2;
     s->grad_accum = 3;
     s->seq = 1024;
@@ -338,17 +362,102 @@ test_spread_bytes(void)
         struct mw_plan *plan = mw_build_plan(found->pdata[0]);
         const struct mw_model *m = &request.model;
         int64_t exchange = 2 * 2 * 1024 * m->experts_per_token * m->hidden;
-        int64_t experts = 3 * m->experts / 4 * 3 * m->hidden * m->expert_ffn;
+        int64_t experts = 3 * m->experts / 4 * 3 * m->hidden * m->expert_ffn / tp;
         bool parts = row > 1; /* each micro-batch's in 2 bytes, else their sum in 4 */
         const int64_t element_bytes[MW_REDUCED_TYPE_COUNT] = {
             [MW_REDUCED_PLANNED] = parts ? 2 : 4, [MW_REDUCED_MADE] = 2, [MW_REDUCED_FP32] = 4};
-        g_assert_cmpint(bytes_over(plan, MW_OP_ALL_TO_ALL, MW_AXIS_EP, 4, 1), ==,
+        enum mw_op_kind reduces = row ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
+        uint32_t slices = (uint32_t)tp;
+        g_assert_cmpint(bytes_over(plan, MW_OP_ALL_TO_ALL, MW_AXIS_EP, 4, slices), ==,
                         3 * 3 * 6 * exchange);
-        g_assert_cmpint(
-            bytes_over(plan, row ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE, MW_AXIS_DP, 4, 4), ==,
-            experts * (parts ? 3 : 1) * element_bytes[type]);
+        g_assert_cmpint(bytes_over(plan, reduces, MW_AXIS_DP, 4 / slices, 4 * slices), ==,
+                        experts * (parts ? 3 : 1) * element_bytes[type]);
+        for (int half = 0; half < 2 && tp > 1; half++)
+            g_assert_cmpint(bytes_over(plan, half ? MW_OP_ALL_GATHER : MW_OP_REDUCE_SCATTER,
+                                       MW_AXIS_TP, slices, 1),
+                            ==, 3 * 3 * 3 * tp * exchange);
         mw_plan_free(plan);
     }
+}
+
+/* With slices each sends the tokens that it has, and all gather what came to any of them. */
+static void
+test_spread_bytes(void)
+{
+    spread_bytes(1);
+    spread_bytes(2);
+}
+
+/* Layers of Llama 2, whose heads all have keys of their own, on 2 x 8 GPUs, of which so many share
+ * two sequences. */
+static struct mw_plan *
+plan_of_shared(struct random_request *request, enum mw_context kind, int64_t cp)
+{
+    struct mw_settings *s = &request->settings;
+
+    random_request_init(request, 1);
+    request->hardware = test_hardware("dgx-h100");
+    mw_settings_init(s);
+    if (!mw_model_load_preset("llama-2-7b", &request->model, NULL))
+        g_assert_not_reached();
+    request->model.layers = 3;
+    s->strategy = MW_STRATEGY_ZERO1;
+    s->nodes = 2;
+    s->gpus_per_node = 8;
+    s->cp = cp;
+    s->cp_kind = kind;
+    s->micro_batch = 2.0 / (double)cp;
+    s->grad_accum = 3;
+    s->seq = 4096;
+    s->checkpoint_interval = 1;
+    s->recompute_layers = MW_AUTO;
+    random_request_name(request);
+    g_autoptr(GPtrArray) found = random_request_candidates(request, NULL);
+    return mw_build_plan(found->pdata[0]);
+}
+
+/* FLOPs of attention in forward passes. */
+static int64_t
+attention_flops(const struct mw_plan *plan)
+{
+    int64_t flops = 0;
+
+    for (uint32_t o = 0; o < plan->op_count; o++) {
+        const struct mw_work *work = &plan->works[plan->ops[o].work];
+        if (work->kind == MW_OP_COMPUTE && work->operator_ == MW_OPERATOR_ATTENTION &&
+            plan->ops[o].phase == MW_PHASE_FORWARD)
+            flops += work->flops;
+    }
+    return flops;
+}
+
+/* From dimensions alone.  A ring (arXiv 2310.01889, Sec. 3): each rank's block of keys and values,
+ * 2 s/cp h elements, visits all ranks, forward and in recomputation, and in backward with as many
+ * gradients.  All-to-alls (arXiv 2309.14509, Sec. 3.2): q, k and v and the result, 4 s h / cp of a
+ * rank, in each of these passes.  All ranks have the parameters, and reduce gradients. */
+static void
+test_context_bytes(void)
+{
+    const int64_t layers = 3, micro_batches = 3, cp = 4, ranks = 16;
+    struct random_request request;
+    struct mw_plan *whole = plan_of_shared(&request, MW_CONTEXT_RING, 1);
+    int64_t h = request.model.hidden, elements = 2 * 4096 * h; /* of two sequences */
+
+    for (int kind = 0; kind < MW_CONTEXT_COUNT; kind++) {
+        struct mw_plan *plan = plan_of_shared(&request, (enum mw_context)kind, cp);
+        bool ring = kind == MW_CONTEXT_RING;
+        int64_t passes = layers * micro_batches;
+        g_assert_cmpint(bytes_over(plan, MW_OP_RING_PASS, MW_AXIS_CP, 4, 1), ==,
+                        ring ? passes * (1 + 1 + 2) * 2 * (2 * elements) : 0);
+        g_assert_cmpint(bytes_over(plan, MW_OP_ALL_TO_ALL, MW_AXIS_CP, 4, 1), ==,
+                        ring ? 0 : passes * 3 * 2 * (4 * elements / cp));
+        g_assert_cmpint(bytes_over(plan, MW_OP_REDUCE_SCATTER, MW_AXIS_DP, (uint32_t)ranks, 1), ==,
+                        bytes_over(whole, MW_OP_REDUCE_SCATTER, MW_AXIS_DP, (uint32_t)ranks, 1));
+        g_assert_cmpint(attention_flops(plan), ==, passes * 4 * 4096 * elements / cp);
+        g_assert_cmpint(attention_flops(whole), ==, passes * 4 * 4096 * elements);
+        mw_plan_free(plan);
+    }
+    mw_plan_free(whole);
 }
 
 int
@@ -359,5 +468,6 @@ main(int argc, char **argv)
     g_test_add_func("/closed-form/invariant-5/ceiling-of-overlapping-plans",
                     test_overlapping_plans);
     g_test_add_func("/closed-form/spread-bytes", test_spread_bytes);
+    g_test_add_func("/closed-form/context-bytes", test_context_bytes);
     return g_test_run();
 }

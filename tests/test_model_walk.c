@@ -442,6 +442,52 @@ test_spread_experts(void)
     g_assert_cmpint(spread[5].params, ==, INT64_C(2) * 7168 * 18432);
 }
 
+static int64_t
+forward_flops(const struct mw_operator_info *info, int count, bool filled)
+{
+    int64_t flops = 0;
+
+    for (int i = 0; i < count; i++)
+        flops += info[i].forward_flops - (filled ? info[i].idle_flops : 0);
+    return flops;
+}
+
+/* GShard: ceil(t k cf / E) rows of each expert, of which tokens fill an even share at most. */
+static void
+test_capacity(void)
+{
+    static const struct {
+        double factor;
+        int64_t rows; /* of an expert, for 100 tokens of 2 visits and 8 experts: 25 times factor */
+    } rows[] = {{1, 25}, {1.25, 32}, {0.5, 13}, {0.01, 1}};
+    struct mw_model mixtral = load("mixtral-8x7b");
+    struct mw_shape shape = {.sequences = 1, .seq = 100, .tp = 1, .flash_attention = true};
+    struct mw_operator_info even[MW_LAYER_OPERATORS_MAX], info[MW_LAYER_OPERATORS_MAX];
+    int64_t token = INT64_C(3) * 2 * 4096 * 14336;  /* FLOPs of a row through an expert */
+    int64_t wide = 4096 + 4096 + 2 * 14336 + 14336; /* kept of it: input, result, up, activation */
+
+    for (int ep = 1; ep <= 2; ep++) {
+        shape.ep = ep;
+        shape.capacity_factor = 0;
+        int count = mw_model_layer(&mixtral, 0, &shape, even);
+        for (size_t r = 0; r < G_N_ELEMENTS(rows); r++) {
+            int64_t more = 8 * rows[r].rows - 200, kept = 0;
+            shape.capacity_factor = rows[r].factor;
+            g_assert_cmpint(mw_model_layer(&mixtral, 0, &shape, info), ==, count);
+            g_assert_cmpint(mw_model_expert_rows(&mixtral, &shape), ==, 8 * rows[r].rows);
+            g_assert_cmpint(forward_flops(info, count, false) - forward_flops(even, count, false),
+                            ==, more * token);
+            g_assert_cmpint(forward_flops(info, count, true) - forward_flops(even, count, true), ==,
+                            MIN(more, 0) * token);
+            for (int i = 0; i < count; i++)
+                kept += info[i].saved_bytes - even[i].saved_bytes;
+            g_assert_cmpint(kept, ==, 2 * more * wide);
+            if (ep > 1)
+                g_assert_cmpint(info[6].products[0].m, ==, ep * rows[r].rows);
+        }
+    }
+}
+
 /* Phi: attention and MLP share one norm. */
 static void
 test_parallel_block(void)
@@ -475,6 +521,7 @@ main(int argc, char **argv)
     g_test_add_func("/model/walk/ends", test_ends);
     g_test_add_func("/model/walk/experts", test_experts);
     g_test_add_func("/model/walk/spread-experts", test_spread_experts);
+    g_test_add_func("/model/walk/capacity", test_capacity);
     g_test_add_func("/model/walk/parallel-block", test_parallel_block);
     return g_test_run();
 }

@@ -186,7 +186,7 @@ static const struct {
     {"slot-rank", slot_rank, "slot 2: is of program 9"},
     {"slot-tier", slot_tier, "slot 2: tier 3"},
     {"slot-size", slot_size, "slot 2: negative"},
-    {"work-kind", work_kind, "work 1: kind 18"},
+    {"work-kind", work_kind, "work 1: kind 19"},
     {"work-comm", work_comm, "work 1 (compute): expected one of the 1 communicators"},
     {"work-lonely", work_lonely, "work 2 (all-gather): expected one of the 1 communicators"},
     {"work-flops", work_flops, "work 1 (compute): negative"},

@@ -529,10 +529,26 @@ over_all_ranks(const struct mw_plan *plan, uint32_t op)
     return changed;
 }
 
+/* Whether slices of experts gather tokens by the op, or scatter sums of results. */
+static bool
+is_of_expert_slices(const struct mw_plan *plan, uint32_t op)
+{
+    const struct mw_work *work = &plan->works[plan->ops[op].work];
+
+    return (work->operator_ == MW_OPERATOR_EXPERTS_UP ||
+            work->operator_ == MW_OPERATOR_EXPERTS_DOWN) &&
+           work->object == MW_OBJECT_ACTIVATIONS &&
+           (work->kind == MW_OP_ALL_GATHER || work->kind == MW_OP_REDUCE_SCATTER);
+}
+
 static void
-look_at_spread(const struct mw_plan *plan, int *exchanges, int *reductions)
+look_at_spread(const struct mw_plan *plan, int *exchanges, int *reductions, int *slices)
 {
     for (uint32_t i = 0; i < plan->op_count; i++) {
+        if (is_of_expert_slices(plan, i)) {
+            g_assert_true(is_refused(copy_without(plan, (struct lack){i, MW_NONE})));
+            ++*slices;
+        }
         bool exchange = plan->works[plan->ops[i].work].kind == MW_OP_ALL_TO_ALL;
         if (!exchange && !is_of_experts(plan, i))
             continue;
@@ -547,9 +563,9 @@ look_at_spread(const struct mw_plan *plan, int *exchanges, int *reductions)
 static void
 test_spread(void)
 {
-    int exchanges = 0, reductions = 0;
+    int exchanges = 0, reductions = 0, slices = 0;
 
-    for (guint32 seed = 710000; exchanges < 200 || reductions < 100; seed++) {
+    for (guint32 seed = 710000; exchanges < 200 || reductions < 100 || slices < 20; seed++) {
         struct random_request request;
         g_autoptr(GPtrArray) found = NULL;
         random_request_init(&request, seed);
@@ -559,7 +575,45 @@ test_spread(void)
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);
         struct mw_plan *plan = sizing ? mw_build_plan(sizing) : NULL;
         if (plan && plan->op_count <= SMALL_OPS)
-            look_at_spread(plan, &exchanges, &reductions);
+            look_at_spread(plan, &exchanges, &reductions, &slices);
+        mw_plan_free(plan);
+    }
+}
+
+/* --- sequences over ranks -------------------------------------------------------------------- */
+
+/* The plan is refused without a collective around attention, or beside it, or if that is of all
+ * data-parallel ranks. */
+static void
+look_at_context(const struct mw_plan *plan, int *exchanges, int *rings)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_work *work = &plan->works[plan->ops[i].work];
+        bool ring = work->kind == MW_OP_RING_PASS;
+        if (!ring && (work->kind != MW_OP_ALL_TO_ALL || work->operator_ != MW_OPERATOR_ATTENTION))
+            continue;
+        g_assert_true(is_refused(copy_without(plan, (struct lack){i, MW_NONE})));
+        g_assert_true(is_refused(over_all_ranks(plan, i)));
+        ++*(ring ? rings : exchanges);
+    }
+}
+
+static void
+test_context(void)
+{
+    int exchanges = 0, rings = 0;
+
+    for (guint32 seed = 720000; exchanges < 40 || rings < 40; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+        random_request_init(&request, seed);
+        request.settings.unfold = false;
+        if (request.settings.cp == 1)
+            continue;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        struct mw_plan *plan = sizing ? mw_build_plan(sizing) : NULL;
+        if (plan && plan->op_count <= SMALL_OPS)
+            look_at_context(plan, &exchanges, &rings);
         mw_plan_free(plan);
     }
 }
@@ -581,5 +635,6 @@ main(int argc, char **argv)
     g_test_add_func("/plan-step/weights-later", test_weights_later);
     g_test_add_func("/plan-step/left-out", test_left_out);
     g_test_add_func("/plan-step/spread", test_spread);
+    g_test_add_func("/plan-step/context", test_context);
     return g_test_run();
 }

@@ -196,6 +196,26 @@ test_rising(void)
     }
 }
 
+/* Eight blocks of a GB: seven rounds, in each the slower hop.  Between nodes one GPU sends to one,
+ * whatever its node has of adapters. */
+static void
+test_passes(void)
+{
+    struct mw_hardware rails = machine;
+    rails.nic_bytes_per_s = 8e9;
+    rails.nic_gpu_bytes_per_s = 0.5e9;
+    const struct mw_ring within = mw_ring_of_passes(&machine, 8, 8, 1);
+    const struct mw_ring across = mw_ring_of_passes(&machine, 8, 4, 1);
+    const struct mw_ring one_rail = mw_ring_of_passes(&rails, 8, 4, 1);
+
+    assert_near(mw_ring_passes_s(&within, 8e9), 7 * (1 + 1e-3));
+    assert_near(mw_ring_passes_s(&across, 8e9), 7 * (1 + 1e-2));
+    assert_near(mw_ring_passes_s(&one_rail, 8e9), 7 * (2 + 1e-2));
+    rails.nic_gpu_bytes_per_s = 4e9; /* the fabric is slower */
+    const struct mw_ring many_rails = mw_ring_of_passes(&rails, 8, 4, 1);
+    assert_near(mw_ring_passes_s(&many_rails, 8e9), 7 * (1 + 1e-3));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -214,5 +234,6 @@ main(int argc, char **argv)
     g_test_add_func("/ring/switch", test_switch);
     g_test_add_func("/ring/adapters", test_adapters);
     g_test_add_func("/ring/rising", test_rising);
+    g_test_add_func("/ring/passes", test_passes);
     return g_test_run();
 }

@@ -15,7 +15,7 @@ static const struct {
     {"batch", "0.5", true, NULL},
     {"batch", "0.5", false,
      "batch=0.5: must be a whole number of sequences from 1 to 1000000, or auto; fractions need "
-     "tp"},
+     "tp or cp"},
     {"batch", "1k", false, NULL},
     {"batch", "2M", false,
      "batch=2M: must be a whole number of sequences from 1 to 1000000, or auto"},

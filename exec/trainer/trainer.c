@@ -372,6 +372,11 @@ check_groups(const struct mw_plan *plan, GError **error)
                            "the executor partitions states over all ranks; this plan has %u "
                            "sharding groups that hold replicas; it can be simulated",
                            plan->comms[c].spans[MW_AXIS_RP].count);
+    if (plan->shape.context_ranks > 1)
+        return mw_fail(error, MW_ERROR_INVALID,
+                       "the executor keeps sequences whole; in this plan %u ranks share each; it "
+                       "can be simulated",
+                       plan->shape.context_ranks);
     return true;
 }
 

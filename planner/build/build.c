@@ -279,7 +279,9 @@ shape_of(const struct mw_sizing *sizing)
     const struct mw_settings *s = &sizing->settings;
     bool keeps = !s->checkpoint_interval || mw_sizing_kept_layers(sizing);
     struct mw_step_shape shape = {
-        .sequences = llround(s->micro_batch * (double)s->tp),
+        .sequences = sizing->sequences,
+        .context_ranks = (uint32_t)(s->cp > 1 ? s->cp : 0),
+        .context = (uint8_t)(s->cp > 1 ? s->cp_kind : 0),
         .seq = s->seq,
         .micro_batches = s->grad_accum,
         .tiles = s->tiles,

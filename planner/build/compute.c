@@ -7,8 +7,15 @@
  * sum is scattered; the input, of which each slice has kept its tokens, is gathered again beside
  * the first op, and the gradient before a product whose weights are sliced by rows.
  *
+ * Ranks that share sequences pass keys and values around a ring beside attention, which in forward
+ * has an op of its own for the last block that comes (Liu et al., arXiv 2310.01889, Sec. 3), in
+ * backward with their gradients; or all-to-alls before attention and behind it give each whole
+ * sequences of some heads (DeepSpeed-Ulysses, arXiv 2309.14509, Sec. 3.1).
+ *
  * Tokens go to experts on other ranks by an all-to-all before these, and come back by one behind
- * them; their gradients the other way (GShard, arXiv 2006.16668, Sec. 3.2).
+ * them; their gradients the other way (GShard, arXiv 2006.16668, Sec. 3.2).  Slices of experts
+ * gather the tokens that came to all of them, and scatter the sums of results (Megatron Core,
+ * transformer/moe/token_dispatcher.py, MoEAlltoAllTokenDispatcher).
  */
 #include <glib.h>
 
@@ -277,35 +284,81 @@ gather_input(struct builder *b, const struct visit *v, const struct computed *it
     return gather;
 }
 
+/* A collective of activations among ranks that share experts or sequences.  Attention has one
+ * before it and one behind it, which is number 1. */
 static uint32_t
-exchange_op(struct builder *b, const struct visit *v, enum mw_operator operator_)
+exchange_op(struct builder *b, const struct visit *v, enum mw_op_kind kind,
+            enum mw_operator operator_, int64_t bytes, bool behind)
 {
-    uint32_t work =
-        mw_work_collective(b, MW_OP_ALL_TO_ALL, (struct subject){MW_OBJECT_ACTIVATIONS, operator_},
-                           b->ep_comm, mw_sizing_exchange_bytes(b->sizing));
+    bool attends = mw_operator_row((int)operator_)->attends;
+    uint32_t work = mw_work_collective(b, kind, (struct subject){MW_OBJECT_ACTIVATIONS, operator_},
+                                       attends ? b->cp_comm : b->ep_comm, bytes);
+
+    return mw_build_op(
+        b, LANE_SLICING, work,
+        (struct identity){v->phase, v->layer, v->micro_batch, v->tile, attends && behind});
+}
+
+/* Of all slices of experts. */
+static uint32_t
+expert_slices_op(struct builder *b, const struct visit *v, enum mw_op_kind kind,
+                 enum mw_operator operator_)
+{
+    int64_t bytes = mw_sizing_expert_slices_bytes(b->sizing, operator_, true) +
+                    mw_sizing_expert_slices_bytes(b->sizing, operator_, false);
+    uint32_t work = mw_work_collective(b, kind, (struct subject){MW_OBJECT_ACTIVATIONS, operator_},
+                                       b->tp_comm, bytes);
 
     return mw_build_op(b, LANE_SLICING, work,
                        (struct identity){v->phase, v->layer, v->micro_batch, v->tile, 0});
 }
 
 static void
-exchange_before(struct builder *b, const struct visit *v, enum mw_operator operator_)
+exchange_before(struct builder *b, const struct visit *v, enum mw_operator operator_, int64_t bytes)
 {
     uint32_t before = activations_before(b, v), computed = b->lane_last[LANE_COMPUTE];
+    bool sliced = mw_sizing_expert_slices_bytes(b->sizing, operator_, true) +
+                  mw_sizing_expert_slices_bytes(b->sizing, operator_, false);
 
-    b->compute_wait = exchange_op(b, v, operator_);
+    b->compute_wait = exchange_op(b, v, MW_OP_ALL_TO_ALL, operator_, bytes, false);
     mw_build_after(b, computed);
+    if (before != MW_NONE)
+        mw_build_use(b, before, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+    if (!sliced)
+        return;
+    uint32_t exchange = b->compute_wait;
+    b->compute_wait = expert_slices_op(b, v, MW_OP_ALL_GATHER, operator_);
+    mw_build_after(b, exchange);
     if (before != MW_NONE)
         mw_build_use(b, before, MW_USE_MODIFY, MW_ROLE_OUTPUT);
 }
 
 static void
-exchange_behind(struct builder *b, const struct visit *v, enum mw_operator operator_)
+exchange_behind(struct builder *b, const struct visit *v, enum mw_operator operator_, int64_t bytes)
 {
     uint32_t slot = own_activations(b, v);
+    bool sliced = mw_sizing_expert_slices_bytes(b->sizing, operator_, true) +
+                  mw_sizing_expert_slices_bytes(b->sizing, operator_, false);
 
-    b->compute_wait = exchange_op(b, v, operator_);
+    if (sliced) {
+        expert_slices_op(b, v, MW_OP_REDUCE_SCATTER, operator_);
+        mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+    }
+    b->compute_wait = exchange_op(b, v, MW_OP_ALL_TO_ALL, operator_, bytes, true);
     mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+}
+
+/* Keys and values pass beside attention, and in backward their gradients. */
+static uint32_t
+pass_around(struct builder *b, const struct visit *v, enum mw_operator operator_)
+{
+    uint32_t computed = b->lane_last[LANE_COMPUTE];
+    uint32_t pass =
+        exchange_op(b, v, MW_OP_RING_PASS, operator_,
+                    mw_sizing_ring_bytes(b->sizing, v->phase == MW_PHASE_BACKWARD), false);
+
+    mw_build_after(b, computed);
+    return pass;
 }
 
 /* They need the gradient of the product's result, and its input. */
@@ -335,11 +388,32 @@ compute_weights_later(struct builder *b, const struct visit *v, const struct com
     use_gradient(b, it, gradients);
 }
 
+/* The block of keys that comes last. */
+static void
+compute_last_block(struct builder *b, const struct visit *v, const struct computed *it,
+                   struct identity id, uint32_t pass)
+{
+    uint32_t slot = own_activations(b, v), before = activations_before(b, v);
+
+    id.shard = 1;
+    mw_build_op(b, LANE_COMPUTE,
+                mw_work_compute(b, v->class_, it->number, PASS_OF_LAST_BLOCK, it->tiles, 0), id);
+    mw_build_after(b, pass);
+    if (before != MW_NONE)
+        mw_build_use(b, before, MW_USE_READ, MW_ROLE_INPUT);
+    mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+    use_rooms(b, v, false);
+}
+
 static uint32_t
 work_of(struct builder *b, const struct visit *v, const struct computed *it, bool splits)
 {
     bool backward = v->phase == MW_PHASE_BACKWARD;
-    enum pass pass = splits ? PASS_OF_INPUT : backward ? PASS_BACKWARD : PASS_FORWARD;
+    bool blocks = !backward && mw_sizing_rings(b->sizing, it->info->operator_);
+    enum pass pass = splits     ? PASS_OF_INPUT
+                     : backward ? PASS_BACKWARD
+                     : blocks   ? PASS_OF_BLOCKS
+                                : PASS_FORWARD;
 
     if (v->tied && it->info->operator_ == MW_OPERATOR_LOGITS)
         return mw_work_tied_logits(b, it->number, backward, it->tiles, v->tied);
@@ -359,11 +433,16 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
     bool sums = ends && needs_sum(b, v, info->operator_);
     bool splits = sums && backward && mw_sizing_splits_backward(b->sizing, info);
     bool later = backward && mw_sizing_weights_later(b->sizing, info);
-    const struct mw_operator_row *row = mw_operator_row(info->operator_);
-    uint32_t input = MW_NONE;
+    bool shares = mw_sizing_shares_layers(b->sizing);
+    int64_t comes = shares ? mw_sizing_exchange_bytes(b->sizing, info->operator_, !backward) : 0;
+    int64_t goes = shares ? mw_sizing_exchange_bytes(b->sizing, info->operator_, backward) : 0;
+    bool rings = mw_sizing_rings(b->sizing, info->operator_);
+    uint32_t input = MW_NONE, pass = MW_NONE;
 
-    if (begins && (backward ? row->returns_tokens : row->takes_tokens))
-        exchange_before(b, v, info->operator_);
+    if (begins && comes)
+        exchange_before(b, v, info->operator_, comes);
+    if (rings)
+        pass = pass_around(b, v, info->operator_);
     if (begins && backward && mw_sizing_gathers_gradient(b->sizing, info->operator_))
         gather_gradient(b, v, it);
     if (splits && mw_sizing_gathers_input(b->sizing, info))
@@ -380,8 +459,12 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
         compute_weights(b, v, it, id, input);
         use_gradient(b, it, gradients);
     }
-    if (ends && (backward ? row->takes_tokens : row->returns_tokens))
-        exchange_behind(b, v, info->operator_);
+    if (rings && !backward)
+        compute_last_block(b, v, it, id, pass);
+    else if (rings)
+        b->compute_wait = pass;
+    if (ends && goes)
+        exchange_behind(b, v, info->operator_, goes);
     b->activation_turns[mw_visit_place(b, v) % b->activation_sets] += backward ? -1 : 1;
 }
 

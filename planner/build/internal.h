@@ -39,7 +39,15 @@ enum {
 
 /* What of an operator is computed: forward, all of backward, or in two ops the gradients of its
  * input and those of its weights, which nothing in the layer waits for. */
-enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_OF_INPUT, PASS_OF_WEIGHTS, PASS_COUNT };
+enum pass {
+    PASS_FORWARD,
+    PASS_BACKWARD,
+    PASS_OF_INPUT,
+    PASS_OF_WEIGHTS,
+    PASS_OF_BLOCKS, /* of attention, with all blocks of keys but the last one that comes, */
+    PASS_OF_LAST_BLOCK,
+    PASS_COUNT
+};
 
 /* The last writer of a slot, and its readers since: one reader per lane is enough, because lanes
  * issue and complete in order. */
@@ -110,6 +118,7 @@ struct builder {
 
     uint32_t dp_comm, tp_comm, pp_comm, world_comm; /* dp: a sharding group */
     uint32_t rp_comm;     /* ranks that hold the same shards, of all sharding groups, or MW_NONE */
+    uint32_t cp_comm;     /* ranks that share sequences, or MW_NONE */
     uint32_t copies_comm; /* of the first and the last stage, or MW_NONE */
     uint32_t ep_comm, replicas_comm; /* of ranks that share experts, and that have the same ones; or
                                       * MW_NONE */

@@ -57,6 +57,7 @@ next_match(struct builder *b, uint32_t comm)
     int axis = all                        ? MET_BY_ALL
                : comm == b->copies_comm   ? MET_BY_COPIES
                : comm == b->rp_comm       ? MW_AXIS_RP
+               : comm == b->cp_comm       ? MW_AXIS_CP
                : comm == b->ep_comm       ? MW_AXIS_EP
                : comm == b->replicas_comm ? MET_BY_REPLICAS
                : comm == b->tp_comm       ? MW_AXIS_TP

@@ -148,6 +148,12 @@ mw_build_add_comms(struct builder *b)
         b->ep_comm = mw_plan_add_comm(b->plan, ep);
         b->replicas_comm = mw_plan_add_comm(b->plan, replicas);
     }
+    b->cp_comm = MW_NONE;
+    if (s->cp > 1) {
+        struct mw_comm cp = one;
+        cp.spans[MW_AXIS_CP] = (struct mw_axis_span){(uint32_t)s->tp, (uint32_t)s->cp};
+        b->cp_comm = mw_plan_add_comm(b->plan, cp);
+    }
     b->pp_comm = s->pp > 1 ? mw_plan_add_comm(b->plan, pp) : MW_NONE;
     b->rp_comm = s->replicas > 1 ? mw_plan_add_comm(b->plan, rp) : MW_NONE;
     b->copies_comm = b->pp_comm;

@@ -162,6 +162,20 @@ take_half(struct mw_work *work, const struct mw_operator_info *info, bool of_wei
     work->object = of_weights ? MW_OBJECT_GRADIENTS : MW_OBJECT_ACTIVATIONS;
 }
 
+/* Of attention in a ring: the kernels of one block of keys, or of all others. */
+static void
+take_blocks(struct mw_work *work, const struct mw_sizing *sizing, bool last)
+{
+    int64_t blocks = last ? 1 : sizing->cp - 1, bytes = work->bytes / sizing->cp;
+    uint32_t kernels = work->launches / (uint32_t)sizing->cp;
+
+    for (uint32_t i = 0; i < work->product_count; i++)
+        work->products[i].count = work->products[i].count / sizing->cp * blocks;
+    work->flops = work->flops / sizing->cp * blocks;
+    work->bytes = last ? bytes : work->bytes - bytes;
+    work->launches = last ? kernels : work->launches - kernels;
+}
+
 /* Later they read again what a norm keeps and the gradient of its result. */
 static void
 add_norms(struct mw_work *work, const struct mw_operator_info *info, int64_t parts)
@@ -180,7 +194,7 @@ plain_compute(struct builder *b, enum mw_class class, int operator_, enum pass p
     const struct mw_operator_info *info = &b->sizing->classes[class].operators[operator_];
     struct cut cut = {tiles, mw_sizing_token_parts(b->sizing, info->operator_)};
     int64_t parts = cut.tiles * cut.chunks;
-    bool backward = pass != PASS_FORWARD;
+    bool backward = pass == PASS_BACKWARD || pass == PASS_OF_INPUT || pass == PASS_OF_WEIGHTS;
 
     if (*cached != MW_NONE)
         return *cached;
@@ -195,6 +209,8 @@ plain_compute(struct builder *b, enum mw_class class, int operator_, enum pass p
         work.launches = mw_operator_backward_launches(info);
     if (pass == PASS_OF_INPUT || pass == PASS_OF_WEIGHTS)
         take_half(&work, info, pass == PASS_OF_WEIGHTS, cut);
+    if (pass == PASS_OF_BLOCKS || pass == PASS_OF_LAST_BLOCK)
+        take_blocks(&work, b->sizing, pass == PASS_OF_LAST_BLOCK);
     if (pass == PASS_OF_WEIGHTS && mw_sizing_weights_later(b->sizing, info))
         add_norms(&work, info, parts);
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
@@ -306,11 +322,15 @@ ring_bytes(enum mw_op_kind kind, int64_t bytes, int64_t members)
     return pattern == MW_PATTERN_REDUCE ? 2 * once : once;
 }
 
-/* The same between nodes.  Of an all-to-all each rank of the node sends its own. */
+/* The same between nodes.  Of an all-to-all each rank of the node sends its own; blocks pass from
+ * one rank to the next wherever that is. */
 static int64_t
 nic_bytes(enum mw_op_kind kind, int64_t bytes, int64_t nodes, const struct mw_comm_shape *group)
 {
     bool each = mw_op_traits(kind)->pattern == MW_PATTERN_EXCHANGE;
+
+    if (mw_op_traits(kind)->pattern == MW_PATTERN_PASS)
+        return nodes > 1 ? ring_bytes(kind, bytes, group->size) : 0;
 
     return ring_bytes(kind, bytes, nodes) * (each ? group->ranks_per_node : 1);
 }

@@ -1,3 +1,4 @@
+#include "base/spell.h"
 #include "planner/deepspeed/internal.h"
 
 static int64_t
@@ -275,8 +276,9 @@ apply_batch(struct mw_ds_file *file, int64_t world, struct mw_settings *settings
         settings->global_batch = train;
         settings->batch_source = g_intern_string(source);
     }
-    if (micro) /* DeepSpeed counts it per model replica, that is per tp GPUs */
-        settings->micro_batch = (double)micro / (double)settings->tp;
+    if (micro) /* DeepSpeed counts it per model replica, that is per GPUs that share a
+               * micro-batch */
+        settings->micro_batch = (double)micro / (double)mw_settings_sharers(settings);
     if (accum)
         settings->grad_accum = accum;
     return true;
@@ -358,11 +360,12 @@ check_sequence_parallel(struct mw_ds_file *file, GError **error)
 {
     int64_t size = 1;
 
-    if (take_integer(file, DS_SEQUENCE_PARALLEL, &size) && size > 1)
-        return refuse(file, DS_SEQUENCE_PARALLEL, error,
-                      "1, as no plan shares a sequence between GPUs; DeepSpeed divides the GPUs by "
-                      "it, and the batch is another one then");
-    return true;
+    if (!take_integer(file, DS_SEQUENCE_PARALLEL, &size) || size <= 1)
+        return true;
+    g_autofree char *accepted =
+        mw_spelled("1, and {cp} with {cp-kind=all-to-all} instead; DeepSpeed divides the GPUs by "
+                   "it, and the batch is another one then");
+    return refuse(file, DS_SEQUENCE_PARALLEL, error, "%s", accepted);
 }
 
 /* Below stage 3 DeepSpeed ignores offload_param, and any offload_optimizer.device but "none" means

@@ -210,7 +210,7 @@ add_batch(JsonBuilder *json, const struct mw_settings *settings,
         add_int(json, "train_batch_size", llround(facts->train_batch));
     /* DeepSpeed counts it per model replica, that is per tp GPUs. */
     add_int(json, "train_micro_batch_size_per_gpu",
-            llround(facts->micro_batch * (double)settings->tp));
+            llround(facts->micro_batch * (double)mw_settings_sharers(settings)));
     add_int(json, "gradient_accumulation_steps", facts->grad_accum);
     add_real(json, "gradient_clipping", clipping(settings));
 }

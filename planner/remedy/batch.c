@@ -69,7 +69,7 @@ split_text(const struct mw_unfit *unfit, const struct mw_settings *s)
         g_string_append_printf(text,
                                " (in the file train_micro_batch_size_per_gpu %.15g, "
                                "gradient_accumulation_steps %" G_GINT64_FORMAT ")",
-                               s->micro_batch * (double)s->tp, s->grad_accum);
+                               s->micro_batch * (double)mw_settings_sharers(s), s->grad_accum);
     else if (group)
         g_string_append_printf(text, " (%s)", group);
     return g_string_free(text, FALSE);

@@ -65,7 +65,7 @@ size_on_grown(const struct mw_unfit *unfit, const struct mw_hardware *hardware,
     if (!mw_settings_complete(&request, &asked, &s, NULL))
         return;
     if (s.micro_batch == MW_AUTO && s.global_batch == MW_AUTO)
-        s.micro_batch = 1.0 / s.tp;
+        s.micro_batch = 1.0 / (double)mw_settings_sharers(&s);
     g_autoptr(GPtrArray) found = mw_planner_candidates(&request, &s, NULL);
     for (guint i = 0; found && i < found->len; i++) {
         if (!is_nearer(found->pdata[i], *nearest, unfit->sizing->tiers))

@@ -202,7 +202,8 @@ mw_batch_per_group(const struct mw_settings *settings, double batch)
     if (batch == MW_AUTO || batch == floor(batch))
         return NULL;
     return g_strdup_printf("batch %.15g per group of %" G_GINT64_FORMAT " GPUs",
-                           batch * settings->tp, settings->tp);
+                           batch * (double)mw_settings_sharers(settings),
+                           mw_settings_sharers(settings));
 }
 
 /* Names the placements that are given up, by options or by keys of a file, one of which may place

@@ -210,7 +210,7 @@ mw_remedy_least_batch(const struct mw_settings *settings)
     struct mw_settings s = *settings;
 
     if (s.micro_batch != MW_AUTO)
-        s.micro_batch = fmin(s.micro_batch, 1.0 / s.tp);
+        s.micro_batch = fmin(s.micro_batch, 1.0 / (double)mw_settings_sharers(&s));
     return s;
 }
 

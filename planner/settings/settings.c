@@ -35,6 +35,7 @@ mw_settings_init(struct mw_settings *settings)
         .sequence_parallel = MW_AUTO,
         .shard_group = MW_SHARD_ALL,
         .pp = 1,
+        .cp = 1,
         .ep = 1,
         .micro_batch = MW_AUTO,
         .global_batch = MW_AUTO,

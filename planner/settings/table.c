@@ -40,6 +40,8 @@ static const struct mw_setting_choice interval_choices[] = {{"sqrt", MW_INTERVAL
 static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOMPUTE_FEWEST},
                                                              {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
+static const struct mw_setting_choice context_choices[] = {
+    {"ring", MW_CONTEXT_RING}, {"all-to-all", MW_CONTEXT_ALL_TO_ALL}, {NULL, 0}};
 static const struct mw_setting_choice objective_choices[] = {{"causal", MW_OBJECTIVE_CAUSAL},
                                                              {"dpo", MW_OBJECTIVE_DPO},
                                                              {"reward", MW_OBJECTIVE_REWARD},
@@ -102,10 +104,24 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "partition states over groups of S data-parallel GPUs, or over those of a node, and replicate "
      "them over the groups, which sum up gradients once per step (hybrid sharding, HSDP; default "
      "all: one group; `run` has no other)"},
+    {MW_SETTINGS_BATCH, "cp", MW_SETTING_INTEGER, FIELD(cp), 1, 1 << 16, NULL, NULL, "N",
+     "divide the tokens of every sequence over N neighbouring data-parallel GPUs, which have all "
+     "parameters of their slice (context parallelism; default 1: a GPU has whole sequences)"},
+    {MW_SETTINGS_BATCH, "cp-kind", MW_SETTING_CHOICE, FIELD(cp_kind), 0, 0, NULL, context_choices,
+     "ring|all-to-all",
+     "how {cp} GPUs compute attention: keys and values pass around a ring, or all-to-alls give "
+     "each GPU whole sequences of some heads (Ulysses; default ring)"},
     {MW_SETTINGS_BATCH, "ep", MW_SETTING_INTEGER, FIELD(ep), 1, 1 << 16, NULL, NULL, "N",
      "spread the experts of each mixture over N neighbouring data-parallel GPUs, which send each "
      "other tokens by all-to-alls (expert parallelism; default 1: every GPU has all experts of a "
      "layer)"},
+    {MW_SETTINGS_BATCH, "capacity-factor", MW_SETTING_REAL, FIELD(capacity_factor), 0.01, 100,
+     "none", NULL, "CF|none",
+     "give each expert of a mixture room for CF times an even share of a micro-batch's tokens: "
+     "less "
+     "is filled up, and more is dropped (GShard, Switch; default none: no limit, and as many "
+     "tokens "
+     "for each expert)"},
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
      "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
@@ -375,7 +391,7 @@ how_else(const struct mw_setting *setting, const char *text, bool whole)
     const char *end = mw_number_scan(text, &value);
 
     if (is_batch(setting) && whole && end && !*end && value > 0 && value < setting->max)
-        return mw_spelled(", or auto; fractions need {tp}");
+        return mw_spelled(", or auto; fractions need {tp} or {cp}");
     if (setting->kind == MW_SETTING_INTEGER && end && *end && strchr("kKmM", *end) && !end[1])
         return g_strdup(", written out: k may be 1000 or 1024");
     if (setting->open && setting->choices)

@@ -60,7 +60,7 @@ struct mw_setting {
                                               * MW_SETTING_TRAIN: operators follow */
 };
 
-#define MW_SETTINGS_COUNT 58
+#define MW_SETTINGS_COUNT 61
 
 extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
 extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];
@@ -75,7 +75,7 @@ char *mw_setting_help(const struct mw_setting *setting);
 bool mw_setting_is_usual(const struct mw_setting *setting, const struct mw_settings *settings);
 
 /* Parses the text into `settings`; fails with one line that names setting, value and range.
- * `sliced`: GPUs share a micro-batch (tp), and each may have a fraction of a sequence. */
+ * `sliced`: GPUs share a micro-batch (tp, cp), and each may have a fraction of a sequence. */
 bool mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
                      struct mw_settings *settings, GError **error);
 

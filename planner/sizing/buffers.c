@@ -215,6 +215,16 @@ set_operands_of_weights(struct mw_sizing *sizing)
     return inputs;
 }
 
+/* Where keys and values pass around a ring: those that attention takes and those that come
+ * meanwhile, and in backward as many gradients (Liu et al., arXiv 2310.01889, Sec. 3). */
+static int64_t
+ring_room(const struct mw_sizing *sizing)
+{
+    if (!mw_sizing_rings(sizing, MW_OPERATOR_ATTENTION))
+        return 0;
+    return 2 * mw_sizing_ring_bytes(sizing, !sizing->settings.forward_only) / sizing->cp;
+}
+
 /* Working memory: what the backward of one group and of layers that are kept needs (ZeRO-Infinity
  * Sec. 3, Eq. 5 with the saved activations of the operators), plus the gradients into and out of
  * the widest operator. */
@@ -230,6 +240,7 @@ set_activations(struct mw_sizing *sizing)
     int64_t passing = sizing->settings.forward_only
                           ? 2 * widest
                           : passing_bytes(sizing, widest, 1 + lacks_input_of_down(sizing));
+    passing += ring_room(sizing);
     passing = sizing->stretches > 1 ? mw_divide_up(passing, sets) : passing;
     /* Without a backward nothing waits for it. */
     int64_t bytes = (sizing->settings.forward_only ? 0 : activations_bytes(sizing)) + passing -

@@ -321,11 +321,14 @@ nearest_common_divisors(int64_t one, int64_t other, int64_t asked)
                : g_strdup("");
 }
 
-/* Other settings that experts spread over ranks do not go with yet; NULL: all do. */
+/* Other settings that experts spread over ranks do not go with yet; NULL: all do.  Slices send
+ * tokens of their own (Megatron Core, model_parallel_config.py, which requires that too). */
 static const char *
-keeps_from_spreading(const struct mw_settings *s)
+keeps_from_spreading(const struct mw_settings *s, bool complete)
 {
-    return s->tp > 1                                   ? "{tp=1}"
+    bool alike = s->tp > 1 && s->sequence_parallel != 1 && complete;
+
+    return alike                                       ? "{sequence-parallel=on}, or {tp=1},"
            : mw_sizing_has_replicas(s)                 ? "{shard-group=all}"
            : s->trained.rank                           ? "no adapters in {train}"
            : s->partition == MW_PARTITION_OWNER        ? "{partition=bandwidth}"
@@ -338,9 +341,14 @@ keeps_from_spreading(const struct mw_settings *s)
 static bool
 check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t dp, GError **error)
 {
-    g_autofree char *other = keeps_from_spreading(s) ? mw_spelled(keeps_from_spreading(s)) : NULL;
+    const char *needs = keeps_from_spreading(s, dp > 0);
+    g_autofree char *other = needs ? mw_spelled(needs) : NULL;
     int64_t ep = s->ep;
 
+    if (s->capacity_factor > 0 && !mw_model_can_spread(model))
+        return mw_refuse(error, "{capacity-factor=%.15g}: model %s has no experts%s; leave it out",
+                         s->capacity_factor, model->name,
+                         model->experts ? " whose layers are known here" : "");
     if (ep == 1)
         return true;
     if (!model->experts)
@@ -368,6 +376,85 @@ check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t
                      ep, model->experts, model->name, ranks, *nearest ? nearest : "{ep=1}");
 }
 
+/* --- ranks that share sequences --------------------------------------------------------------- */
+
+/* What a rank has is whole: in a ring two chunks of each sequence, one from either end, so that a
+ * causal mask leaves as many scores to each (Transformer Engine, context_parallel.py); else heads.
+ * `dp`: data-parallel ranks, 0: not known. */
+static bool
+can_share(const struct mw_model *model, const struct mw_settings *s, int64_t dp, int64_t cp)
+{
+    int64_t heads = model->heads / s->tp, keys = model->kv_lora ? heads : model->kv_heads / s->tp;
+    bool ring = s->cp_kind == MW_CONTEXT_RING;
+
+    return (!dp || dp % cp == 0) && s->seq % (ring ? 2 * cp : cp) == 0 &&
+           (ring || (heads % cp == 0 && keys >= cp && keys % cp == 0)) &&
+           (s->sequence_parallel != 1 || s->seq / cp % s->tp == 0);
+}
+
+static char *
+nearest_sharers(const struct mw_model *model, const struct mw_settings *s, int64_t dp)
+{
+    int64_t most = dp ? dp : s->seq, below = MIN(s->cp - 1, most), above = s->cp + 1;
+
+    while (below > 1 && !can_share(model, s, dp, below))
+        below--;
+    while (above <= most && !can_share(model, s, dp, above))
+        above++;
+    if (below > 1 && above <= most)
+        return g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, above);
+    return below > 1 || above <= most
+               ? g_strdup_printf("%" G_GINT64_FORMAT, below > 1 ? below : above)
+               : mw_spelled("{cp=1}");
+}
+
+/* What keeps sequences of the model whole, whatever their length; NULL: nothing. */
+static const char *
+keeps_sequences_whole(const struct mw_model *model, const struct mw_settings *s, bool flash)
+{
+    bool ring = s->cp_kind == MW_CONTEXT_RING;
+
+    if (!mw_model_can_share(model))
+        return "how its layers relate tokens is not known here; give {cp=1}";
+    if (ring && model->window && model->window < s->seq)
+        return "a ring has no sliding windows; give {cp-kind=all-to-all}";
+    if (ring && !flash)
+        return "a ring goes with fused attention, which this software or GPU does not have; give "
+               "{cp-kind=all-to-all}";
+    return NULL;
+}
+
+static bool
+check_context(const struct mw_model *model, const struct mw_settings *s, int64_t dp, bool flash,
+              GError **error)
+{
+    if (s->cp == 1)
+        return true;
+    const char *whole = keeps_sequences_whole(model, s, flash);
+    if (whole) {
+        g_autofree char *why = mw_spelled(whole);
+        return mw_refuse(error, "{cp=%" G_GINT64_FORMAT "}: model %s: %s", s->cp, model->name, why);
+    }
+    if (can_share(model, s, dp, s->cp))
+        return true;
+    g_autofree char *nearest = nearest_sharers(model, s, dp);
+    g_autofree char *ranks =
+        dp ? g_strdup_printf("the %" G_GINT64_FORMAT " data-parallel GPUs, ", dp) : g_strdup("");
+    int64_t keys = (model->kv_lora ? model->heads : model->kv_heads) / s->tp;
+    g_autofree char *heads =
+        s->cp_kind == MW_CONTEXT_RING
+            ? g_strdup("")
+            : g_strdup_printf(", and the %" G_GINT64_FORMAT " heads and %" G_GINT64_FORMAT
+                              " key and value heads of %smodel %s",
+                              model->heads / s->tp, MAX(1, keys), s->tp > 1 ? "each slice of " : "",
+                              model->name);
+    return mw_refuse(error,
+                     "{cp=%" G_GINT64_FORMAT "}: must divide %s%sthe %" G_GINT64_FORMAT
+                     " tokens of a sequence%s; give %s",
+                     s->cp, ranks, s->cp_kind == MW_CONTEXT_RING ? "and twice it " : "", s->seq,
+                     heads, nearest);
+}
+
 static int64_t
 data_parallel(const struct mw_settings *s)
 {
@@ -379,21 +466,24 @@ static bool
 refuse_sequences(const struct mw_settings *settings, GError **error)
 {
     g_autofree char *batch = mw_typed(settings->micro_batch);
-    g_autofree char *all = mw_typed(settings->micro_batch * settings->tp);
+    int64_t sharers = mw_settings_sharers(settings);
+    g_autofree char *all = mw_typed(settings->micro_batch * (double)sharers);
 
-    if (settings->tp == 1)
+    if (sharers == 1)
         return mw_refuse(error, "{batch=%s}: must be a whole number of sequences, 1 to 1000000",
                          batch);
     return mw_refuse(error,
-                     "{batch=%s}: times {tp=%" G_GINT64_FORMAT
-                     "} is %s sequences; must be a whole number, 1 to 1000000",
-                     batch, settings->tp, all);
+                     "{batch=%s}: times {%s=%" G_GINT64_FORMAT
+                     "}%s is %s sequences; must be a whole number, 1 to 1000000",
+                     batch, settings->tp > 1 ? "tp" : "cp",
+                     settings->tp > 1 ? settings->tp : settings->cp,
+                     settings->tp > 1 && settings->cp > 1 ? " and {cp}" : "", all);
 }
 
 static bool
 check_batch(const struct mw_settings *settings, GError **error)
 {
-    double sequences = settings->micro_batch * settings->tp;
+    double sequences = settings->micro_batch * (double)mw_settings_sharers(settings);
 
     if (sequences < 0.999 || sequences > 1e6 ||
         ABS(sequences - (double)(int64_t)(sequences + 0.5)) > 1e-6)
@@ -453,6 +543,7 @@ mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings 
 
     return check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
            check_experts(model, settings, 0, error) &&
+           check_context(model, settings, 0, true, error) &&
            check_shape(model, true, settings, &walk, error);
 }
 
@@ -462,6 +553,8 @@ mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware
 {
     return check_ranks(settings, hardware, error) && check_pipeline(model, settings, error) &&
            check_experts(model, settings, data_parallel(settings), error) &&
+           check_context(model, settings, data_parallel(settings), hardware->gpu_flash_attention,
+                         error) &&
            check_groups(settings, error) && check_batch(settings, error) &&
            check_slicing(model, settings->tp, error) &&
            check_shape(model, hardware->gpu_flash_attention, settings, walk, error);

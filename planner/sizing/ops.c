@@ -114,15 +114,22 @@ slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
     return ops;
 }
 
-/* All-to-alls in a pass: as many forward as back. */
+/* All-to-alls in a pass, as many forward as back; and what passes around a ring, beside attention
+ * that forward has in two ops. */
 static int64_t
-exchange_ops(const struct passage *p)
+exchange_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
 {
     int64_t ops = 0;
 
+    if (!mw_sizing_shares_layers(s))
+        return 0;
     for (int i = p->unit->first; i < p->unit->first + p->unit->count; i++) {
-        const struct mw_operator_row *row = mw_operator_row(p->class->operators[i].operator_);
-        ops += row->takes_tokens + row->returns_tokens;
+        enum mw_operator operator_ = p->class->operators[i].operator_;
+        ops += (mw_sizing_exchange_bytes(s, operator_, true) > 0) +
+               (mw_sizing_exchange_bytes(s, operator_, false) > 0);
+        ops += (mw_sizing_expert_slices_bytes(s, operator_, true) > 0) +
+               (mw_sizing_expert_slices_bytes(s, operator_, false) > 0);
+        ops += mw_sizing_rings(s, operator_) * (backward ? 1 : 2);
     }
     return ops;
 }
@@ -130,7 +137,8 @@ exchange_ops(const struct passage *p)
 static int64_t
 recompute_ops(const struct mw_sizing *s, const struct passage *p)
 {
-    return p->unit->tiles + p->unit->count - 1 + slicing_ops(s, p, false) + exchange_ops(p);
+    return p->unit->tiles + p->unit->count - 1 + slicing_ops(s, p, false) +
+           exchange_ops(s, p, false);
 }
 
 /* Ops of the gradients of weights that come later. */
@@ -153,7 +161,8 @@ layer_unit_ops(const struct mw_sizing *s, struct passage *p)
     int64_t pass = p->unit->tiles + p->unit->count - 1;
 
     p->loads = recomputes ? s->settings.param_loads : 2;
-    return 2 * (pass + exchange_ops(p)) + slicing_ops(s, p, false) + slicing_ops(s, p, true) +
+    return 2 * pass + exchange_ops(s, p, false) + exchange_ops(s, p, true) +
+           slicing_ops(s, p, false) + slicing_ops(s, p, true) +
            (recomputes ? recompute_ops(s, p) : 0) + weights_ops(s, p);
 }
 

@@ -316,11 +316,66 @@ cut_unit(struct mw_sizing *sizing, struct mw_class_info *class, struct mw_unit *
     }
 }
 
-int64_t
-mw_sizing_exchange_bytes(const struct mw_sizing *sizing)
+static int64_t
+experts_bytes(const struct mw_sizing *sizing)
 {
-    return sizing->element_bytes * sizing->tokens * sizing->model->experts_per_token *
+    return sizing->element_bytes * mw_model_expert_rows(sizing->model, &sizing->shape) *
            sizing->model->hidden;
+}
+
+/* Of a rank's tokens. */
+static int64_t
+keys_values_bytes(const struct mw_sizing *sizing)
+{
+    const struct mw_model *model = sizing->model;
+    int64_t heads = mw_divide_up(model->kv_lora ? model->heads : model->kv_heads, sizing->tp);
+
+    return sizing->element_bytes * sizing->tokens * heads * (model->head_dim + model->value_dim);
+}
+
+static int64_t
+context_bytes(const struct mw_sizing *sizing, bool before)
+{
+    const struct mw_model *model = sizing->model;
+    int64_t heads = sizing->element_bytes * sizing->tokens * mw_divide_up(model->heads, sizing->tp);
+
+    return before ? heads * model->head_dim + keys_values_bytes(sizing) : heads * model->value_dim;
+}
+
+int64_t
+mw_sizing_exchange_bytes(const struct mw_sizing *sizing, enum mw_operator operator_, bool before)
+{
+    const struct mw_operator_row *row = mw_operator_row((int)operator_);
+
+    if (before ? row->takes_tokens : row->returns_tokens)
+        return mw_divide_up(experts_bytes(sizing), sizing->tp);
+    return row->attends && sizing->cp > 1 && sizing->settings.cp_kind == MW_CONTEXT_ALL_TO_ALL
+               ? context_bytes(sizing, before)
+               : 0;
+}
+
+int64_t
+mw_sizing_expert_slices_bytes(const struct mw_sizing *sizing, enum mw_operator operator_,
+                              bool before)
+{
+    const struct mw_operator_row *row = mw_operator_row((int)operator_);
+
+    return sizing->tp > 1 && (before ? row->takes_tokens : row->returns_tokens)
+               ? experts_bytes(sizing)
+               : 0;
+}
+
+bool
+mw_sizing_rings(const struct mw_sizing *sizing, enum mw_operator operator_)
+{
+    return sizing->cp > 1 && sizing->settings.cp_kind == MW_CONTEXT_RING &&
+           mw_operator_row((int)operator_)->attends;
+}
+
+int64_t
+mw_sizing_ring_bytes(const struct mw_sizing *sizing, bool backward)
+{
+    return (backward ? 2 : 1) * sizing->cp * keys_values_bytes(sizing);
 }
 
 /* Trained parameters of experts that are spread. */
@@ -513,11 +568,14 @@ struct mw_shape
 mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
 {
     return (struct mw_shape){
-        .sequences = (int64_t)(settings->micro_batch * settings->tp + 0.5),
+        .sequences = (int64_t)(settings->micro_batch * (double)mw_settings_sharers(settings) + 0.5),
         .seq = settings->seq,
         .tp = settings->tp,
         .sequence_parallel = settings->sequence_parallel == 1,
+        .cp = settings->cp,
+        .context = (enum mw_context)settings->cp_kind,
         .ep = settings->ep,
+        .capacity_factor = settings->capacity_factor,
         .flash_attention = flash_attention,
         .scores_again = settings->scores_again == 1,
         .dtype = settings->dtype,
@@ -566,6 +624,7 @@ set_ranks(struct mw_sizing *sizing)
     sizing->tp = settings->tp;
     sizing->pp = settings->pp;
     sizing->dp = data_ranks(settings);
+    sizing->cp = settings->cp;
     sizing->ep = settings->ep;
     sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
     sizing->dp_ranks_per_node = mw_sizing_node_group(settings);
@@ -575,7 +634,7 @@ set_ranks(struct mw_sizing *sizing)
     sizing->replicas_per_node = sizing->dp_ranks_per_node / sizing->shards_per_node;
     sizing->shape = mw_sizing_shape(settings, sizing->hardware->gpu_flash_attention);
     sizing->sequences = sizing->shape.sequences;
-    sizing->tokens = sizing->sequences * settings->seq;
+    sizing->tokens = sizing->sequences * settings->seq / sizing->cp;
 }
 
 static int64_t

@@ -248,6 +248,7 @@ struct mw_sizing {
     int64_t ranks, ranks_per_node, dp, tp;
     int64_t shards, replicas; /* dp: data-parallel ranks that states are partitioned over, if they
                                * are, times the groups of them, which hold the same */
+    int64_t cp; /* data-parallel ranks that share the tokens of sequences; 1: none do */
     int64_t ep; /* data-parallel ranks over which experts are spread; 1: each has all */
     /* In a pipeline a sizing describes one stage; the first stage's owns those of the later
      * stages. */
@@ -263,8 +264,9 @@ struct mw_sizing {
     int64_t dp_ranks_per_node;       /* members of one data-parallel group in a node, */
     int64_t shards_per_node, replicas_per_node; /* and of one group of each kind of these */
     int64_t tp_ranks_per_node;                  /* members of one tensor-slicing group in a node */
-    int64_t sequences;                          /* of one micro-batch of one tensor-slicing group */
-    int64_t tokens;                             /* sequences * seq */
+    int64_t
+        sequences;  /* of one micro-batch of one tensor-slicing group, or of cp groups together */
+    int64_t tokens; /* sequences * seq, or a group's part of them */
     struct mw_shape shape;
 
     bool params_partitioned;    /* fetched for each use */
@@ -366,9 +368,26 @@ int64_t mw_sizing_shard_group(const struct mw_settings *settings);
 bool mw_sizing_has_replicas(const struct mw_settings *settings); /* of sharding groups */
 struct mw_shape mw_sizing_shape(const struct mw_settings *settings, bool flash_attention);
 
-/* What a rank has of a micro-batch's tokens for each all-to-all: a copy for every expert that one
- * visits, on whatever rank that is. */
-int64_t mw_sizing_exchange_bytes(const struct mw_sizing *sizing);
+/* Whether ranks with the same parameters share experts or sequences. */
+static inline bool
+mw_sizing_shares_layers(const struct mw_sizing *sizing)
+{
+    return sizing->ep > 1 || sizing->cp > 1;
+}
+
+/* What a rank has of a micro-batch's tokens for the all-to-all before an operator of a layer, or
+ * behind it; 0: there is none.  For experts a copy for every expert that a token visits, on
+ * whatever rank that is; for attention of ranks that share sequences q, k and v, or the result. */
+int64_t mw_sizing_exchange_bytes(const struct mw_sizing *sizing, enum mw_operator operator_,
+                                 bool before);
+/* Where tensors are sliced, slices have other tokens, and gather those of all for their parts of
+ * the experts, whose results they add up and scatter: so many bytes; 0: they do not. */
+int64_t mw_sizing_expert_slices_bytes(const struct mw_sizing *sizing, enum mw_operator operator_,
+                                      bool before);
+/* Whether keys and values pass around a ring beside the operator; those of all ranks together, in
+ * backward with their gradients. */
+bool mw_sizing_rings(const struct mw_sizing *sizing, enum mw_operator operator_);
+int64_t mw_sizing_ring_bytes(const struct mw_sizing *sizing, bool backward);
 /* Whether it has experts that are spread over ranks: these have units of their own. */
 bool mw_sizing_is_spread(const struct mw_class_info *class, const struct mw_unit_tensor *tensor);
 /* Class and layer number (-1 for head and tail) of a tensor; its index within the block. */
