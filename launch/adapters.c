@@ -7,7 +7,8 @@ decoder_of(const struct mw_launch_plan *plan, struct mw_decoder *decoder)
 {
     const struct mw_settings *s = &plan->sizing->settings;
 
-    if (!mw_model_decoder(plan->sizing->model, decoder, NULL))
+    /* PEFT adapts modules, and a mixture's experts are none in transformers 5. */
+    if (!mw_model_decoder(plan->sizing->model, decoder, NULL) || decoder->experts)
         return false;
     mw_settings_adapt(s, decoder);
     return true;

@@ -221,15 +221,21 @@ add_course(GString *shell, const struct mw_launch_plan *plan)
 }
 
 static void
-add_types(GString *shell, const struct mw_settings *s)
+add_types(GString *shell, const struct mw_launch_plan *plan)
 {
+    const struct mw_settings *s = &plan->sizing->settings;
+    int64_t kept = plan->sizing->gradient_element_bytes;
+    bool narrow = mw_sizing_reduced_bytes(plan->sizing, kept) == 2;
+
     if (s->dtype == MW_DTYPE_BF16)
         mw_launch_word(shell, "--bf16");
     if (s->dtype == MW_DTYPE_FP16)
         mw_launch_word(shell, "--fp16");
     if (s->matmul_dtype == MW_DTYPE_FP8)
         mw_launch_option(shell, "--fp8-format", "hybrid");
-    if (s->grad_accum > 1 || s->layout == MW_LAYOUT_PAPER20)
+    if (s->dtype == MW_DTYPE_BF16 && narrow) /* else in fp32, by default */
+        mw_launch_word(shell, "--grad-reduce-in-bf16");
+    else if (s->grad_accum > 1 || s->layout == MW_LAYOUT_PAPER20)
         mw_launch_word(shell, "--accumulate-allreduce-grads-in-fp32");
 }
 
@@ -299,7 +305,7 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
     add_recompute(shell, plan);
     add_batch(shell, plan);
     add_course(shell, plan);
-    add_types(shell, s);
+    add_types(shell, plan);
     mw_launch_option(shell, "--tokenizer-type", "HuggingFaceTokenizer");
     mw_launch_variable(shell, "--tokenizer-model", "TOKENIZER");
     g_string_append(shell, " \\\n    \"${data[@]}\" \\\n    \"$@\"\n");

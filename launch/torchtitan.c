@@ -72,6 +72,8 @@ static const struct mw_launch_rule rules[] = {
     {"schedule", MW_LAUNCH_REFUSED, mw_launch_overlaps_steps, "it ends each step with a flush"},
     {"schedule", MW_LAUNCH_CARRIED, NULL, NULL},
     {"virtual-stages", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"stage-split", MW_LAUNCH_LEFT, NULL,
+     "parallelism.module_fqns_per_model_part takes names of modules, which are not written here"},
     {"dtype", MW_LAUNCH_REFUSED, is_fp16, "it trains in bf16 or fp32"},
     {"train", MW_LAUNCH_REFUSED, NULL, "the configuration trains all parameters"},
     {"optimizer", MW_LAUNCH_LEFT, mw_launch_trains_else, "the configuration has AdamW"},

@@ -262,8 +262,8 @@ attention_flops(const struct mw_hardware *hardware, const struct mw_kernel_work 
 
 /* FLOPs are counted whole: with half of them skipped, twice as many come out per second.  Of a
  * window, all but the window is skipped by the counts too. */
-static double
-skipped(const struct mw_hardware *hardware, const struct mw_work_attention *attention)
+double
+mw_kernel_skipped(const struct mw_hardware *hardware, const struct mw_work_attention *attention)
 {
     bool half = attention->causal && keys_of(attention) == attention->keys;
 
@@ -279,7 +279,7 @@ mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work 
         return hardware->gpu_multiprocessors ? tiled_flops(hardware, work)
                                              : mw_kernel_products_curve(hardware, work->size);
     double share = hardware->attention_share > 0 ? hardware->attention_share : 1;
-    return share * attention_flops(hardware, work) * skipped(hardware, &work->attention);
+    return share * attention_flops(hardware, work) * mw_kernel_skipped(hardware, &work->attention);
 }
 
 /* Whether two fields of that name have the same bytes. */
@@ -342,7 +342,7 @@ mw_kernel_most_flops(const struct mw_hardware *hardware, const struct mw_kernel_
 {
     double share = hardware->attention_share > 0 ? hardware->attention_share : 1;
 
-    return work->attention.heads
-               ? share * most_attention_flops(hardware, work) * skipped(hardware, &work->attention)
-               : most_products_flops(hardware, work);
+    return work->attention.heads ? share * most_attention_flops(hardware, work) *
+                                       mw_kernel_skipped(hardware, &work->attention)
+                                 : most_products_flops(hardware, work);
 }

@@ -40,6 +40,10 @@ struct mw_kernel_work {
 /* Their rate together, FLOP/s, in FLOPs as plans count them: of all scores of an attention, even if
  * a causal mask hides half of them. */
 double mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work);
+/* Times as many FLOPs of an attention are counted as its kernel computes: 2 of a causal one whose
+ * half it skips. */
+double mw_kernel_skipped(const struct mw_hardware *hardware,
+                         const struct mw_work_attention *attention);
 /* Whether it is the same on both machines, for all works. */
 bool mw_kernel_same_rates(const struct mw_hardware *a, const struct mw_hardware *b);
 /* Rows of the smallest tile; 0: products have none. */

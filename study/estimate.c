@@ -4,6 +4,7 @@
 #include "sim/kernels.h"
 #include "study/choose.h"
 #include "study/evaluate.h"
+#include "study/pipeline.h"
 #include "study/set_result.h"
 #include "study/study.h"
 
@@ -13,11 +14,16 @@ fill_step(const struct mw_question *question, const struct mw_sizing *sizing, st
 {
     double done = mw_flops_done(sizing);
     struct mw_estimate *estimate = mw_estimate_new(sizing, &question->hardware[MW_OUTLOOK_TYPICAL]);
-    double typical_s = mw_estimate_own_s(estimate);
+    const struct mw_hardware *own = &question->hardware[MW_OUTLOOK_TYPICAL];
+    bool staged = sizing->pp > 1;
+    double typical_s = staged ? mw_pipeline_s(sizing, own) : mw_estimate_own_s(estimate);
 
     for (int o = 0; o < MW_OUTLOOK_COUNT; o++) {
         bool end = o != MW_OUTLOOK_TYPICAL && question->ends;
-        double all_s = end ? mw_estimate_on_s(estimate, &question->hardware[o]) : typical_s;
+        const struct mw_hardware *hw = &question->hardware[o];
+        double all_s = !end     ? typical_s
+                       : staged ? mw_pipeline_s(sizing, hw)
+                                : mw_estimate_on_s(estimate, hw);
         double part = end ? mw_independent_part(question, estimate, (enum mw_outlook)o) : 1;
         r->step_time_s[o] = typical_s + part * (all_s - typical_s);
         r->tflops_per_gpu[o] = done / r->step_time_s[o] / 1e12;
@@ -34,7 +40,7 @@ fill_closed_forms(const struct mw_question *question, const struct mw_sizing *si
 
     if (sizing->settings.drop_layers) /* they are of a step of all layers */
         return;
-    mw_closed_form_of(sizing, &question->hardware[MW_OUTLOOK_TYPICAL], &form);
+    mw_closed_form_of_slowest(sizing, &question->hardware[MW_OUTLOOK_TYPICAL], &form);
     r->closed_form_paper_s = form.paper_total_s;
     r->closed_form_plan_s = form.plan_total_s;
 }

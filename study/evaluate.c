@@ -238,11 +238,12 @@ add_class(const struct mw_sizing *s, const struct mw_hardware *hardware, enum mw
         int64_t chunks = mw_sizing_token_parts(s, info->operator_);
         const struct mw_operator_row *row = mw_operator_row(info->operator_);
         struct mw_closed_products *products = row->attends ? &block->attention : &block->weights;
-        products->forward_flops += blocks * info->forward_flops;
-        products->backward_flops += blocks * info->backward_flops;
+        double skipped = row->attends ? mw_kernel_skipped(hardware, &info->attention) : 1;
+        products->forward_flops += blocks * info->forward_flops / skipped;
+        products->backward_flops += blocks * info->backward_flops / skipped;
         const struct mw_work_product *first = &info->products[0];
         if (info->product_count)
-            products->size += blocks * info->forward_flops *
+            products->size += blocks * info->forward_flops / skipped *
                               mw_kernel_size(MAX(1, first->m / chunks), first->n, first->k) /
                               cbrt(parts);
         enum mw_turn back = mw_cost_turn(2 * info->product_count + info->products_again);
@@ -630,6 +631,19 @@ mw_closed_form_of(const struct mw_sizing *sizing, const struct mw_hardware *hard
                   struct mw_closed_form *out)
 {
     closed_form(sizing, hardware, false, out);
+}
+
+void
+mw_closed_form_of_slowest(const struct mw_sizing *first, const struct mw_hardware *hardware,
+                          struct mw_closed_form *form)
+{
+    mw_closed_form_of(first, hardware, form);
+    for (const struct mw_sizing *stage = first->next_stage; stage; stage = stage->next_stage) {
+        struct mw_closed_form other;
+        mw_closed_form_of(stage, hardware, &other);
+        if (other.plan_total_s > form->plan_total_s)
+            *form = other;
+    }
 }
 
 /* An update beside backward is hidden by that of the last micro-batch, and its drives are those of

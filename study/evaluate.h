@@ -34,6 +34,9 @@ double mw_achievable_flops(const struct mw_plan *plan, const struct mw_hardware 
 
 void mw_closed_form_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
                        struct mw_closed_form *out);
+/* Of the stage of a pipeline whose form is the longest; `first` is the first. */
+void mw_closed_form_of_slowest(const struct mw_sizing *first, const struct mw_hardware *hardware,
+                               struct mw_closed_form *form);
 void mw_closed_rates_of(const struct mw_sizing *sizing, const struct mw_hardware *hardware,
                         struct mw_closed_rates *out);
 /* The terms of `plan` with transfers beside compute: the slowest of both passes and of the update.

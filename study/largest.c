@@ -2,7 +2,9 @@
 
 #include <math.h>
 
+#include "base/error.h"
 #include "base/progress.h"
+#include "base/spell.h"
 
 static bool
 find_row(const struct mw_question *question, enum mw_strategy strategy, struct mw_largest *row,
@@ -14,6 +16,9 @@ find_row(const struct mw_question *question, enum mw_strategy strategy, struct m
     bool more;
 
     asked.strategy = strategy;
+    if (!mw_layer_set_is_empty(&asked.stage_begins))
+        return mw_refuse(error, "{stage-split}: is of one number of layers, and {largest} tries "
+                                "many; leave it out");
     if (!mw_settings_complete(&request, &asked, &complete, error))
         return false;
     model.layers = mw_planner_largest_layers(&request, &complete, &more, error);

@@ -389,15 +389,16 @@ note_few_tokens(const struct mw_sizing *sizing, GPtrArray *notes)
     double flops = hw->gpu_achievable_flops * mw_kernel_dtype_share(hw, sizing->settings.dtype);
     double rows = flops * (double)sizing->element_bytes / 2 / hw->gpu_memory_bytes_per_s;
 
+    g_autofree char *spread = mw_spelled(", or {ep},");
     if (sizing->fits && sizing->model->experts && tokens_of_expert(sizing) < rows)
         g_ptr_array_add(
-            notes, mw_spelled_printf("an expert has %.0f tokens of a micro-batch, and with fewer "
-                                     "than %.0f a GPU waits for its weights rather than for its "
-                                     "products: a larger {batch}%s gives it more",
-                                     tokens_of_expert(sizing), rows,
-                                     mw_model_can_spread(sizing->model) && sizing->ep < sizing->dp
-                                         ? ", or {ep},"
-                                         : ""));
+            notes,
+            mw_spelled_printf("an expert has %.0f tokens of a micro-batch, and with fewer "
+                              "than %.0f a GPU waits for its weights rather than for its "
+                              "products: a larger {batch}%s gives it more",
+                              tokens_of_expert(sizing), rows,
+                              mw_model_can_spread(sizing->model) && sizing->ep < sizing->dp ? spread
+                                                                                            : ""));
 }
 
 /* What plans of mixtures do that software does not, and the other way round. */

@@ -360,7 +360,7 @@ fill_closed_forms(const struct mw_question *question, const struct mw_answer *an
     if (answer->sizing->settings.drop_layers) /* they are of a step of all layers */
         return;
     GArray *terms = g_array_new(FALSE, FALSE, sizeof(struct mw_result_term));
-    mw_closed_form_of(answer->sizing, &question->hardware[MW_OUTLOOK_TYPICAL], &form);
+    mw_closed_form_of_slowest(answer->sizing, &question->hardware[MW_OUTLOOK_TYPICAL], &form);
     r->closed_form_paper_s = form.paper_total_s;
     r->closed_form_plan_s = form.plan_total_s;
     memcpy(r->paper_efficiency, form.paper_efficiency, sizeof r->paper_efficiency);
@@ -519,8 +519,9 @@ mw_result_set_sizing(const struct mw_question *question, enum mw_strategy strate
                      const struct mw_answer *answer)
 {
     fill_identity(question, answer->sizing, answer->result);
-    fill_ledger(answer->sizing, answer->result);
-    fill_beside(answer->sizing, answer->result);
+    const struct mw_sizing *fullest = mw_sizing_fullest(answer->sizing);
+    fill_ledger(fullest, answer->result);
+    fill_beside(fullest, answer->result);
     mw_result_set_start(answer->sizing, &answer->result->start);
     fill_paper(answer->sizing, &answer->result->paper);
     if (!question->figures_only)

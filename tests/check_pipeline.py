@@ -218,14 +218,17 @@ def check_split(box):
         yield f"Megatron's layout is not E{layout},L"
     for options, words in (("--stage-split 8,16", ["--stage-split 8,16", "3 stages", "1 to 31"]),
                            ("--stage-split 8,16,32", ["1 to 31", "balanced"]),
-                           ("--stage-split odd", ["even, balanced or layers"]),
+                           ("--stage-split odd", ["even, balanced, or"]),
+                           ("--stage-split 0", ["from 1 to", "balanced"]),
+                           ("--stage-split 8,8,24", ["in order"]),
                            ("--stage-split 8,16,24 --schedule interleaved", ["1f1b"]),
                            ("--stage-split balanced --schedule interleaved", ["1f1b"])):
         yield from check_refused(box, f"simulate {asked} {options}", words)
     yield from check_refused(box, f"simulate {asked} --pp 1 --stage-split balanced",
                              ["--stage-split balanced", "--pp"])
     if has_ranks():
-        yield from check_same_losses(box, 2, "-s zero1", "--pp 2 --stage-split 3")
+        for split in ("1", "3"):
+            yield from check_same_losses(box, 2, "-s zero1", f"--pp 2 --stage-split {split}")
 
 
 def check_tied(box):
@@ -381,6 +384,21 @@ def check_unmatched(box):
             yield f"{words!r} is not in {err!r}"
 
 
+def check_in_flight_less(box):
+    """A plan file that holds the activations of fewer passes than are under way is not run."""
+    for schedule in ("gpipe", "1f1b", "zb-h1"):
+        box.run(f"plan {model()} -s ddp {BATCH} {MACHINE} --gpus 2 --pp 2 --schedule {schedule} "
+                "--activation-checkpoint-interval 0 -o stages.plan")
+        text = (box.folder / "stages.plan").read_text()
+        less = re.sub(r"^(program 0 in-flight) \d+", r"\1 1", text, flags=re.M)
+        if less == text:
+            yield f"{schedule}: nothing to change"
+        box.write("changed.plan", less)
+        answer = ranks(box, 2, f"run --plan changed.plan {MACHINE} {TRAINING}")
+        if not answer.status or "more passes under way" not in answer.err:
+            yield f"{schedule}: status {answer.status}: {losses(answer)} {answer.err[-300:]}"
+
+
 def tests(box):
     rng = random.Random(5)
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(20000)))
@@ -395,6 +413,8 @@ def tests(box):
     yield "unmatched", check_unmatched(box)
     for row in of_rows(TWO_VERSIONS, 2) if has_ranks() else ():
         yield (f"two versions/{' '.join(map(str, row[:5]))}", check_two_versions(box, *row))
+    if has_ranks():
+        yield "in flight, fewer", check_in_flight_less(box)
     for name, places in of_rows(PLACES.items(), 3) if has_ranks() else ():
         yield f"losses/{name}", check_places(box, places)
     for name, places in of_rows(SCHEDULES.items(), 3) if has_ranks() else ():

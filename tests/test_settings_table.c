@@ -80,7 +80,8 @@ test_table(void)
         g_assert_true(mw_setting_find(setting->name) == setting);
         g_assert_cmpint(setting->offset + setting->size, <=, sizeof(struct mw_settings));
         g_assert_true(setting->choices ? setting->kind == MW_SETTING_CHOICE ||
-                                             setting->kind == MW_SETTING_INTEGER
+                                             setting->kind == MW_SETTING_INTEGER ||
+                                             setting->kind == MW_SETTING_LAYERS
                                        : setting->kind != MW_SETTING_CHOICE);
         g_assert_null(strchr(help, '{'));
         g_assert_nonnull(mw_settings_group_titles[setting->group]);

@@ -362,8 +362,9 @@ bool mw_trainer_has_stretches(const struct mw_trainer *trainer);
 bool mw_trainer_is_own(const struct mw_trainer *trainer, int64_t layer);
 /* The layer behind the stretch that has the layer. */
 int64_t mw_trainer_stretch_end(const struct mw_trainer *trainer, int64_t layer);
-/* Gives each pass a set of the variant's activations. */
-bool mw_trainer_place_passes(struct mw_trainer *trainer, GError **error);
+/* Gives each pass a set of the variant's activations, if layers keep them.  Returns false with
+ * *error if there are more passes under way than sets. */
+bool mw_trainer_place_passes(struct mw_trainer *trainer, bool kept, GError **error);
 /* The set that a compute op works on. */
 int64_t mw_trainer_set(const struct mw_trainer *trainer, const struct mw_op *op);
 

@@ -101,10 +101,14 @@ mw_trainer_set(const struct mw_trainer *trainer, const struct mw_op *op)
     return set_of ? set_of[pass_of(trainer, op)] : op->micro_batch % trainer->sets;
 }
 
+/* Gradients of weights that come later read what outlasts the pass. */
 static bool
-computes(const struct mw_plan *plan, const struct mw_op *op)
+is_of_pass(const struct mw_trainer *trainer, const struct mw_plan *plan, const struct mw_op *op)
 {
-    return plan->works[op->work].kind == MW_OP_COMPUTE;
+    const struct mw_work *work = &plan->works[op->work];
+
+    return work->kind == MW_OP_COMPUTE && op->phase <= MW_PHASE_BACKWARD &&
+           !(trainer->plan->shape.weights_later && work->object == MW_OBJECT_GRADIENTS);
 }
 
 /* The last op of each pass. */
@@ -115,33 +119,45 @@ last_ops(const struct mw_trainer *trainer, int64_t passes)
     uint32_t *last = g_new0(uint32_t, passes);
 
     for (uint32_t i = 0; i < plan->op_count; i++)
-        if (computes(plan, &plan->ops[i]))
+        if (is_of_pass(trainer, plan, &plan->ops[i]))
             last[pass_of(trainer, &plan->ops[i])] = i;
     return last;
 }
 
-/* Ops of the compute lane follow each other, so that a set is free when a pass's last op has
- * ended. */
+/* The set of a pass that begins: the first free one, or that of the micro-batch's number. */
+static int64_t
+set_for(const struct mw_trainer *trainer, const struct mw_op *op, const bool *taken)
+{
+    int64_t set = 0;
+
+    if (count_stretches(trainer) == 1)
+        return op->micro_batch % trainer->sets;
+    while (set < trainer->sets && taken[set])
+        set++;
+    return set;
+}
+
+/* Ops of the compute lane follow each other, so that a set is free when a pass's last op has ended.
+ * Where all layers are recomputed the one set is that of the running op. */
 bool
-mw_trainer_place_passes(struct mw_trainer *trainer, GError **error)
+mw_trainer_place_passes(struct mw_trainer *trainer, bool kept, GError **error)
 {
     const struct mw_plan *plan = trainer->variant->plan;
     int64_t passes = count_stretches(trainer) * plan->shape.micro_batches;
 
-    if (count_stretches(trainer) == 1)
+    if (!kept || plan->section_count || plan->shape.no_flush)
         return true;
     g_autofree uint32_t *last = last_ops(trainer, passes);
     g_autofree bool *taken = g_new0(bool, trainer->sets);
-    uint32_t *set_of = trainer->variant->set_of = g_new(uint32_t, passes);
+    g_autofree uint32_t *set_of = g_new(uint32_t, passes);
 
     memset(set_of, 0xff, sizeof *set_of * passes); /* all MW_NONE */
     for (uint32_t i = 0; i < plan->op_count; i++) {
-        if (!computes(plan, &plan->ops[i]))
+        if (!is_of_pass(trainer, plan, &plan->ops[i]))
             continue;
-        int64_t pass = pass_of(trainer, &plan->ops[i]), set = 0;
-        while (set_of[pass] == MW_NONE && set < trainer->sets && taken[set])
-            set++;
-        if (set == trainer->sets && trainer->sets > 1) {
+        int64_t pass = pass_of(trainer, &plan->ops[i]);
+        int64_t set = set_of[pass] == MW_NONE ? set_for(trainer, &plan->ops[i], taken) : 0;
+        if (set_of[pass] == MW_NONE && (set == trainer->sets || taken[set])) {
             g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                         "the plan has more passes under way at once than the %" G_GINT64_FORMAT
                         " whose activations it holds",
@@ -149,8 +165,10 @@ mw_trainer_place_passes(struct mw_trainer *trainer, GError **error)
             return false;
         }
         if (set_of[pass] == MW_NONE)
-            set_of[pass] = trainer->sets > 1 ? (uint32_t)set : 0;
+            set_of[pass] = (uint32_t)set;
         taken[set_of[pass]] = i < last[pass];
     }
+    if (count_stretches(trainer) > 1)
+        trainer->variant->set_of = g_steal_pointer(&set_of);
     return true;
 }

@@ -343,8 +343,10 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
     if (!check_block(trainer, &layout, kept, base, bytes, error))
         return false;
     lay_out_sets(trainer, &layout, base, bytes);
+    if (!mw_trainer_place_passes(trainer, kept > 0, error))
+        return false;
     if (!plan->shape.weights_later)
-        return mw_trainer_place_passes(trainer, error);
+        return true;
     if (plan->section_count) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has sections, and gradients of weights that come later");

@@ -316,7 +316,8 @@ shape_of(const struct mw_sizing *sizing)
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&
                         mw_model_runs_seq(sizing->model, s->seq, NULL);
     mw_settings_adapt(s, &shape.decoder);
-    if (shape.decoder.experts && (sizing->ep > 1 || shape.decoder.lora_rank))
+    if (shape.decoder.experts && (sizing->ep > 1 || shape.decoder.lora_rank ||
+                                  shape.decoder.experts > MW_DECODER_EXPERTS_MAX))
         shape.has_decoder = false; /* experts over ranks and their adapters are no decoder's */
     return shape;
 }

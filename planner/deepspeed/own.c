@@ -96,7 +96,8 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     if (take_integer(file, DS_OWN_RECOMPUTE_LIST, &value))
         mw_layer_set_read(g_quark_to_string((GQuark)value), &settings->recompute_set);
     if (take_integer(file, DS_OWN_STAGE_SPLIT, &value))
-        mw_layer_set_read(g_quark_to_string((GQuark)value), &settings->stage_begins);
+        if (mw_layer_set_read(g_quark_to_string((GQuark)value), &settings->stage_begins))
+            settings->stage_begins.bits[0] &= ~UINT64_C(1); /* where the first begins */
     /* Without overlap, or with an empty bucket, DeepSpeed's own keys say that nothing is fetched
      * ahead. */
     int64_t overlap = file->key[DS_OWN_OVERLAP].value;

@@ -268,9 +268,9 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "each of these (pipedream)"},
     {MW_SETTINGS_SCHEDULE, "stage-split", MW_SETTING_LAYERS, FIELD(stage_begins), 0, 0, "even",
      split_choices, "even|balanced|LAYERS",
-     "the first layers of all stages of a pipeline ({pp}) but the first, such as 9,20,31, or a "
-     "choice of them with which the slowest stage is fastest, as the last has the logits too "
-     "(balanced); default even: as many layers in each, or one more"},
+     "the first layers of all stages of a pipeline ({pp}) but the first, such as 9,20,31, or those "
+     "with which the slowest stage is fastest by the FLOPs and bytes of its layers, as the last "
+     "has the logits too (balanced); default even: as many layers in each, or one more"},
     {MW_SETTINGS_SCHEDULE, "virtual-stages", MW_SETTING_INTEGER, FIELD(virtual_stages), 2, 1024,
      NULL, NULL, "V",
      "give each stage of a pipeline with {schedule=interleaved} V stretches of the layers instead "
@@ -714,10 +714,15 @@ read_layers(const struct mw_setting *setting, const char *text, struct mw_settin
         mw_layer_set_add(layers, setting->choices->value);
         return true;
     }
-    return mw_layer_set_read(text, layers) ||
-           mw_refuse(error, "{%s=%s}: must be %slayers from 0 to %d in order, such as 0-3,8",
-                     setting->name, text, setting->choices ? "even, balanced or " : "",
-                     MW_LAYER_SET_MAX - 1);
+    if (mw_layer_set_read(text, layers) && !(setting->choices && mw_layer_set_has(layers, 0)))
+        return true;
+    if (setting->choices)
+        return mw_refuse(error,
+                         "{%s=%s}: must be even, balanced, or the first layers of all stages but "
+                         "the first in order, from 1 to %d, such as 9,20,31",
+                         setting->name, text, MW_LAYER_SET_MAX - 1);
+    return mw_refuse(error, "{%s=%s}: must be layers from 0 to %d in order, such as 0-3,8",
+                     setting->name, text, MW_LAYER_SET_MAX - 1);
 }
 
 bool

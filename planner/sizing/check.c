@@ -146,7 +146,14 @@ check_split(const struct mw_model *model, const struct mw_settings *s, GError **
     g_autofree char *text = mw_setting_text(mw_setting_find("stage-split"), s);
     int64_t begins = mw_layer_set_count(&s->stage_begins, 1, MW_LAYER_SET_MAX);
 
-    if (mw_layer_set_is_empty(&s->stage_begins) || mw_settings_balances_stages(s))
+    if (mw_layer_set_is_empty(&s->stage_begins))
+        return true;
+    if (model->layers > MW_LAYER_SET_MAX)
+        return mw_refuse(error,
+                         "{stage-split=%s}: model %s has %" G_GINT64_FORMAT
+                         " layers, and a split is of %d at most; give {stage-split=even}",
+                         text, model->name, model->layers, MW_LAYER_SET_MAX);
+    if (mw_settings_balances_stages(s))
         return true;
     if (mw_settings_stretches(s) > 1)
         return mw_refuse(error,
@@ -177,20 +184,21 @@ check_stretches(const struct mw_model *model, const struct mw_settings *s, GErro
                          mw_schedule_row(s->schedule)->name, s->grad_accum, pp);
     if (stretches == 1)
         return true;
-    g_autofree char *stages = nearest_stretches(model->layers, pp);
+    g_autofree char *stages = nearest_stretches(model->layers, pp), *alone = mw_spelled("{pp=1}");
+    g_autofree char *plain = mw_spelled("{schedule=1f1b}");
     if (model->layers % pp)
         return mw_refuse(error,
                          "{schedule=interleaved}: {pp=%" G_GINT64_FORMAT
                          "} must divide the %" G_GINT64_FORMAT
                          " layers of model %s; give %s, or {schedule=1f1b}",
-                         pp, model->layers, model->name, *stages ? stages : "{pp=1}");
+                         pp, model->layers, model->name, *stages ? stages : alone);
     g_autofree char *nearest = nearest_stretches(model->layers / pp, stretches);
     if (model->layers / pp % stretches)
         return mw_refuse(
             error,
             "{virtual-stages=%" G_GINT64_FORMAT "}: must divide the %" G_GINT64_FORMAT
             " layers that each of {pp=%" G_GINT64_FORMAT "} stages of model %s has; give %s",
-            stretches, model->layers / pp, pp, model->name, *nearest ? nearest : "{schedule=1f1b}");
+            stretches, model->layers / pp, pp, model->name, *nearest ? nearest : plain);
     if (s->grad_accum == MW_AUTO || s->grad_accum % pp == 0)
         return true;
     if (s->global_batch != MW_AUTO) {
@@ -366,6 +374,7 @@ check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t
                          ep, other);
     g_autofree char *nearest =
         nearest_common_divisors(model->experts, dp ? dp : model->experts, ep);
+    g_autofree char *alone = mw_spelled("{ep=1}");
     g_autofree char *ranks =
         dp ? g_strdup_printf(", and the %" G_GINT64_FORMAT " data-parallel GPUs", dp)
            : g_strdup("");
@@ -373,7 +382,7 @@ check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t
            mw_refuse(error,
                      "{ep=%" G_GINT64_FORMAT "}: must divide the %" G_GINT64_FORMAT
                      " experts of a layer of model %s%s; give %s",
-                     ep, model->experts, model->name, ranks, *nearest ? nearest : "{ep=1}");
+                     ep, model->experts, model->name, ranks, *nearest ? nearest : alone);
 }
 
 /* --- ranks that share sequences --------------------------------------------------------------- */
@@ -410,17 +419,28 @@ nearest_sharers(const struct mw_model *model, const struct mw_settings *s, int64
 
 /* What keeps sequences of the model whole, whatever their length; NULL: nothing. */
 static const char *
-keeps_sequences_whole(const struct mw_model *model, const struct mw_settings *s, bool flash)
+keeps_sequences_whole(const struct mw_model *model, const struct mw_settings *s, int64_t dp,
+                      bool flash)
 {
     bool ring = s->cp_kind == MW_CONTEXT_RING;
+    struct mw_settings other = *s;
+
+    other.cp_kind = MW_CONTEXT_ALL_TO_ALL;
+    bool heads = can_share(model, &other, dp, s->cp);
 
     if (!mw_model_can_share(model))
         return "how its layers relate tokens is not known here; give {cp=1}";
     if (ring && model->window && model->window < s->seq)
-        return "a ring has no sliding windows; give {cp-kind=all-to-all}";
+        return heads ? "a ring has no sliding windows; give {cp-kind=all-to-all}"
+                     : "a ring has no sliding windows, and so many GPUs cannot share its heads "
+                       "({cp-kind=all-to-all}); give {cp=1}";
     if (ring && !flash)
-        return "a ring goes with fused attention, which this software or GPU does not have; give "
-               "{cp-kind=all-to-all}";
+        return heads
+                   ? "a ring goes with fused attention, which this software or GPU does not have; "
+                     "give {cp-kind=all-to-all}"
+                   : "a ring goes with fused attention, which this software or GPU does not have, "
+                     "and so many GPUs cannot share its heads ({cp-kind=all-to-all}); give "
+                     "{cp=1}";
     return NULL;
 }
 
@@ -430,7 +450,7 @@ check_context(const struct mw_model *model, const struct mw_settings *s, int64_t
 {
     if (s->cp == 1)
         return true;
-    const char *whole = keeps_sequences_whole(model, s, flash);
+    const char *whole = keeps_sequences_whole(model, s, dp, flash);
     if (whole) {
         g_autofree char *why = mw_spelled(whole);
         return mw_refuse(error, "{cp=%" G_GINT64_FORMAT "}: model %s: %s", s->cp, model->name, why);
@@ -448,6 +468,14 @@ check_context(const struct mw_model *model, const struct mw_settings *s, int64_t
                               " key and value heads of %smodel %s",
                               model->heads / s->tp, MAX(1, keys), s->tp > 1 ? "each slice of " : "",
                               model->name);
+    struct mw_settings without = *s;
+    without.sequence_parallel = 0;
+    if (s->sequence_parallel == 1 && can_share(model, &without, dp, s->cp))
+        return mw_refuse(error,
+                         "{cp=%" G_GINT64_FORMAT "}: leaves each rank tokens of a sequence that "
+                         "{tp=%" G_GINT64_FORMAT "} slices cannot share; give "
+                         "{sequence-parallel=off}, or {cp} of %s",
+                         s->cp, s->tp, nearest);
     return mw_refuse(error,
                      "{cp=%" G_GINT64_FORMAT "}: must divide %s%sthe %" G_GINT64_FORMAT
                      " tokens of a sequence%s; give %s",

@@ -813,6 +813,20 @@ size_stage(const struct mw_model *model, const struct mw_hardware *hardware,
     return sizing;
 }
 
+const struct mw_sizing *
+mw_sizing_fullest(const struct mw_sizing *first)
+{
+    const struct mw_sizing *fullest = first;
+
+    for (const struct mw_sizing *stage = first->next_stage; stage; stage = stage->next_stage) {
+        double lack = mw_sizing_lack(stage), most = mw_sizing_lack(fullest);
+        if (lack > most ||
+            (lack == most && stage->need_bytes[MW_TIER_GPU] > fullest->need_bytes[MW_TIER_GPU]))
+            fullest = stage;
+    }
+    return fullest;
+}
+
 /* The first stage's verdict covers all stages: whether they fit, and which of them lacks most. */
 static void
 add_stage(struct mw_sizing *first, struct mw_sizing *stage)

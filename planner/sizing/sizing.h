@@ -399,6 +399,10 @@ uint32_t mw_sizing_layer_tensor(const struct mw_sizing *sizing, int64_t layer);
  * make those of a part one after the other. */
 bool mw_sizing_sums_passing(const struct mw_sizing *sizing);
 
+/* Of a pipeline's stages, of which `first` is the first: the one that lacks most, or of those that
+ * fit the one that takes most of its GPUs. */
+const struct mw_sizing *mw_sizing_fullest(const struct mw_sizing *first);
+
 /* Bytes of a gradient's element as ranks reduce it, which has `planned` bytes in the plan: software
  * may have a type of its own for reductions. */
 int64_t mw_sizing_reduced_bytes(const struct mw_sizing *sizing, int64_t planned);
