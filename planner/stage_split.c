@@ -82,9 +82,9 @@ mw_stage_split_choose(const struct mw_model *model, const struct mw_hardware *ha
 
     if (!mw_settings_balances_stages(settings))
         return;
-    settings->stage_begins = (struct mw_layer_set){{0}};
     if (settings->pp == 1 || settings->pp > model->layers || model->layers > MW_LAYER_SET_MAX)
         return; /* which is said elsewhere */
+    settings->stage_begins = (struct mw_layer_set){{0}};
     one.micro_batch = one.micro_batch == MW_AUTO ? 1 : one.micro_batch;
     struct mw_shape shape = mw_sizing_shape(&one, hardware->gpu_flash_attention);
     g_autofree double *layer_s = g_new(double, model->layers);

@@ -204,7 +204,8 @@ mw_cost_same_passes(const struct mw_hardware *a, const struct mw_hardware *b)
 {
     return SAME(norm_passes) && SAME(position_passes) && SAME(gpu_flash_attention) &&
            SAME(score_passes[MW_TURN_FORWARD]) && SAME(score_passes[MW_TURN_BACKWARD]) &&
-           SAME(activation_passes) && SAME(adapter_passes) && SAME(other_passes);
+           SAME(activation_passes) && SAME(adapter_passes) && SAME(other_passes) &&
+           mw_kernel_same_skips(a, b);
 }
 
 double

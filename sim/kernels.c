@@ -270,6 +270,12 @@ mw_kernel_skipped(const struct mw_hardware *hardware, const struct mw_work_atten
     return hardware->attention_skips && half && !has_curve(hardware) ? 2 : 1;
 }
 
+bool
+mw_kernel_same_skips(const struct mw_hardware *a, const struct mw_hardware *b)
+{
+    return a->attention_skips == b->attention_skips && has_curve(a) == has_curve(b);
+}
+
 /* --- either ---------------------------------------------------------------------------------- */
 
 double

@@ -44,6 +44,8 @@ double mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kerne
  * half it skips. */
 double mw_kernel_skipped(const struct mw_hardware *hardware,
                          const struct mw_work_attention *attention);
+/* Whether that is the same on both machines, for all works. */
+bool mw_kernel_same_skips(const struct mw_hardware *a, const struct mw_hardware *b);
 /* Whether it is the same on both machines, for all works. */
 bool mw_kernel_same_rates(const struct mw_hardware *a, const struct mw_hardware *b);
 /* Rows of the smallest tile; 0: products have none. */

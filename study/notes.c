@@ -179,6 +179,15 @@ attention_share(const struct mw_plan *plan)
     return all > 0 ? attention / all : 0;
 }
 
+static bool
+has_causal_attention(const struct mw_plan *plan)
+{
+    for (uint32_t w = 0; w < plan->work_count; w++)
+        if (plan->works[w].attention.heads && plan->works[w].attention.causal)
+            return true;
+    return false;
+}
+
 /* MODEL.md, 7.1c and 7.2. */
 static void
 note_attention(const struct mw_answer *answer, GPtrArray *notes)
@@ -194,7 +203,8 @@ note_attention(const struct mw_answer *answer, GPtrArray *notes)
                                                "does not say its rate (gpu.attention_tflops): that "
                                                "of matrix products is taken",
                                                100 * share));
-    if (share >= MUCH_ATTENTION && hardware->attention_skips && (kernel || !curve))
+    if (share >= MUCH_ATTENTION && hardware->attention_skips && (kernel || !curve) &&
+        has_causal_attention(answer->plan))
         g_ptr_array_add(notes,
                         g_strdup_printf("attention is %.0f%% of the FLOPs: TFLOP/s and MFU count "
                                         "all of it, as is usual, though kernels skip the half "
@@ -371,6 +381,12 @@ note_capacity(const struct mw_sizing *sizing, GPtrArray *notes)
                         mw_spelled_printf("{capacity-factor=%.15g}: at least %.3g%% of what tokens "
                                           "send to experts is dropped",
                                           factor, 100 * (1 - factor)));
+    double most = (double)sizing->model->experts / (double)sizing->model->experts_per_token;
+    if (factor > most)
+        g_ptr_array_add(notes,
+                        mw_spelled_printf("{capacity-factor=%.15g}: above %.3g an expert has more "
+                                          "rows than there are tokens",
+                                          factor, most));
     if (tokens_of_expert(sizing) < (double)least)
         g_ptr_array_add(notes,
                         mw_spelled_printf("an expert has %.0f rows of a micro-batch, and the "

@@ -188,6 +188,19 @@ def check_simulated(box):
             yield f"{options}: {answer.err}"
 
 
+def check_capacity(box):
+    """Planned and simulated, also from a file, and not run, from a file neither."""
+    for factor in ("0.5", "1", "1.25"):
+        asked = f"-m model.json {ALONE} -s ddp --batch 4 --seq 32 --capacity-factor {factor}"
+        box.run(f"plan {asked} -o capacity.plan")
+        steps = [json.loads(box.run(f"simulate {what} --json").out)["answers"][0]["step_time_s"]
+                 for what in (asked, f"capacity.plan {ALONE}")]
+        if steps[0] != steps[1]:
+            yield f"factor {factor}: {steps}"
+        yield from refused(box.run(f"run --plan capacity.plan {ALONE} --backend cpu --data {TEXT}"),
+                           ["capacity.plan", "memwall simulate"])
+
+
 def tests(box):
     (box.folder / "drive").mkdir()
     box.write("model.json", json.loads(RECORDED[0].read_text())["config"])
@@ -200,6 +213,7 @@ def tests(box):
     yield "types", check_types(box)
     yield "refusals", check_refusals(box)
     yield "simulated", check_simulated(box)
+    yield "capacity", check_capacity(box)
     for name, case in DIVIDED.items() if has_ranks() else ():
         yield f"divided/{name}", check_divided(box, *case)
 

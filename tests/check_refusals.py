@@ -255,7 +255,7 @@ CONTRADICTIONS = {
     "simulate -m llama-3.1-8b -H dgx-h100 --tp 4 --cp 2 --cp-kind all-to-all --pp 2":
         ["--cp 2: must divide the 1 data-parallel GPUs"],
     "simulate -m llama-3.1-70b -H dgx-h100 --nodes 4 --tp 8 --cp 2 --cp-kind all-to-all":
-        ["--cp 2", "8 heads and 1 key and value heads of each slice", "give --cp 1"],
+        ["--cp 2", "8 heads and 1 key and value heads of each slice", "give 1"],
     "simulate -m mistral-7b-v0.1 -H dgx-h100 --cp 2 --seq 8192":
         ["--cp 2", "sliding windows", "--cp-kind all-to-all"],
     "simulate -m llama-3.1-8b -H dgx-h100 --cp 4 --batch 0.3": ["--batch 0.3", "times --cp 4"],

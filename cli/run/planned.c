@@ -206,8 +206,6 @@ can_run_programs(const struct cli_training *run, GError **error)
 {
     const struct mw_step_shape *shape = &run->answer->plan->shape;
 
-    if (shape->no_flush && !can_run_without_flush(run, error))
-        return false;
     if (!can_run_stretches(run->answer))
         return mw_refuse(error, "{schedule=interleaved}: run keeps all activations of its stages "
                                 "as they are, or recomputes each layer alone; give "
@@ -367,7 +365,8 @@ bool
 cli_run_take_program(struct cli_training *run, GError **error)
 {
     run->stages = run->slices = 1;
-    if (!can_run_mixture(run, error))
+    if (!can_run_mixture(run, error) ||
+        (run->answer->plan->shape.no_flush && !can_run_without_flush(run, error)))
         return false;
     return (run->answer->plan->program_count == 1 || take_stage(run, error)) &&
            (mw_plan_degree(run->answer->plan, MW_AXIS_TP) == 1 || take_slice(run, error));

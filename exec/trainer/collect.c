@@ -419,7 +419,7 @@ group_ranks(struct mw_trainer *trainer)
     if (slices > 1)
         mw_ranks_group(ranks, MW_TRAINER_SLICING_STREAM, world_rank - world_rank % slices, 1,
                        slices);
-    for (int i = 0; i < MW_TRAINER_FORWARD_STREAM - MW_TRAINER_TURN_STREAM; i++)
+    for (int i = 0; i < MW_TRAINER_TURN_STREAMS; i++)
         mw_ranks_group(ranks, MW_TRAINER_TURN_STREAM + i, first, slices, count);
     for (int i = 0; i < 2; i++)
         mw_ranks_group(ranks, MW_TRAINER_DATA_STREAM + i, first, slices, count);

@@ -105,8 +105,8 @@ struct mw_trainer_telling {
     GError *error;
     int64_t first, ended; /* the run's first step; steps that have ended, of all */
     struct mw_trainer_late
-        late[4]; /* of steps 4 n, 4 n + 1 and so on: a step that ends leaves those
-                                     * of the two before it alone */
+        late[4]; /* of steps 4 n, 4 n + 1 and so on: a step that ends completes the report of
+                  * the one before it, while that of the step before both may be read */
 };
 
 /* Looked up once for a variant: the places of its slots, and what its ops need. */

@@ -361,6 +361,8 @@ check_run(const struct mw_trainer *trainer, GError **error)
     if (!plan->barriered || plan->section_count || o->variants->plan_count > 1 ||
         mw_plan_is_delayed(plan))
         return refuse(error, "steps of a rank are not apart, or differ");
+    if (mw_plan_degree(plan, MW_AXIS_PP) == 1)
+        return refuse(error, "it has one stage");
     if (trainer->vectors.places)
         return refuse(error, "its optimizer keeps vectors of rows and columns of whole matrices");
     if (o->commit.on || o->checkpoint)

@@ -36,7 +36,7 @@ mw_trainer_find_stretches(struct mw_trainer *trainer, GError **error)
     bool as_one = shape->checkpoint_interval == 0 ||
                   (shape->checkpoint_interval == 1 && !mw_recomputed_kept(&trainer->recomputed));
     if (as_one && !shape->kept_encodings && !shape->whole_checkpoints && !shape->weights_later &&
-        !trainer->plan->section_count)
+        !shape->no_flush && !trainer->plan->section_count)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                 "the plan has several stretches of layers in a stage, of which the executor keeps "
@@ -137,6 +137,23 @@ set_for(const struct mw_trainer *trainer, const struct mw_op *op, const bool *ta
     return set;
 }
 
+static bool
+begin_pass(const struct mw_trainer *trainer, const struct mw_op *op, const bool *taken,
+           uint32_t *set_of, GError **error)
+{
+    int64_t set = set_for(trainer, op, taken);
+
+    if (set == trainer->sets || taken[set]) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "the plan has more passes under way at once than the %" G_GINT64_FORMAT
+                    " whose activations it holds",
+                    trainer->sets);
+        return false;
+    }
+    *set_of = (uint32_t)set;
+    return true;
+}
+
 /* Ops of the compute lane follow each other, so that a set is free when a pass's last op has ended.
  * Where all layers are recomputed the one set is that of the running op. */
 bool
@@ -153,19 +170,12 @@ mw_trainer_place_passes(struct mw_trainer *trainer, bool kept, GError **error)
 
     memset(set_of, 0xff, sizeof *set_of * passes); /* all MW_NONE */
     for (uint32_t i = 0; i < plan->op_count; i++) {
-        if (!is_of_pass(trainer, plan, &plan->ops[i]))
+        const struct mw_op *op = &plan->ops[i];
+        if (!is_of_pass(trainer, plan, op))
             continue;
-        int64_t pass = pass_of(trainer, &plan->ops[i]);
-        int64_t set = set_of[pass] == MW_NONE ? set_for(trainer, &plan->ops[i], taken) : 0;
-        if (set_of[pass] == MW_NONE && (set == trainer->sets || taken[set])) {
-            g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                        "the plan has more passes under way at once than the %" G_GINT64_FORMAT
-                        " whose activations it holds",
-                        trainer->sets);
+        int64_t pass = pass_of(trainer, op);
+        if (set_of[pass] == MW_NONE && !begin_pass(trainer, op, taken, &set_of[pass], error))
             return false;
-        }
-        if (set_of[pass] == MW_NONE)
-            set_of[pass] = (uint32_t)set;
         taken[set_of[pass]] = i < last[pass];
     }
     if (count_stretches(trainer) > 1)

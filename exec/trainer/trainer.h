@@ -63,23 +63,31 @@ struct mw_trainer_commit {
 };
 
 /* Streams of collectives, each with a thread and messages of its own; the first three are those of
- * plans.  A middle stage of a pipeline sends and receives at the same time, over boundaries whose
- * numbers differ by one. */
+ * plans. */
+#define MW_TRAINER_TURN_STREAMS 3
 enum mw_trainer_stream {
     MW_TRAINER_STATE_STREAM,
     MW_TRAINER_SLICING_STREAM,
-    MW_TRAINER_DELAYED_STREAM, /* of a delayed update */
-    MW_TRAINER_TURN_STREAM,    /* three, of owners' turns */
-    MW_TRAINER_FORWARD_STREAM =
-        MW_TRAINER_TURN_STREAM + 3, /* two, of activations to the next stage */
-    MW_TRAINER_BACKWARD_STREAM = MW_TRAINER_FORWARD_STREAM + 2,        /* two, of gradients back */
-    MW_TRAINER_FORWARD_AROUND_STREAM = MW_TRAINER_BACKWARD_STREAM + 2, /* from the last stage to
-                                        * the first, which has layers behind the last's */
-    MW_TRAINER_BACKWARD_AROUND_STREAM,                                 /* and back */
-    MW_TRAINER_DATA_STREAM, /* two, of data-parallel ranks that are not all ranks: for the
-                                        * streams of state and of a delayed update */
-    MW_TRAINER_COPIES_STREAM = MW_TRAINER_DATA_STREAM + 2, /* of the first and the last stage */
-    MW_TRAINER_END_STREAM,                                 /* to end a run together */
+    MW_TRAINER_DELAYED_STREAM,
+    /* Owners' turns. */
+    MW_TRAINER_TURN_STREAM,
+    MW_TRAINER_LAST_TURN_STREAM = MW_TRAINER_TURN_STREAM + MW_TRAINER_TURN_STREAMS - 1,
+    /* Activations to the next stage and gradients back: a middle stage sends and receives at the
+     * same time, over boundaries whose numbers differ by one. */
+    MW_TRAINER_FORWARD_STREAM,
+    MW_TRAINER_FORWARD_ODD_STREAM,
+    MW_TRAINER_BACKWARD_STREAM,
+    MW_TRAINER_BACKWARD_ODD_STREAM,
+    /* From the last stage to the first, which has layers behind the last's, and back. */
+    MW_TRAINER_FORWARD_AROUND_STREAM,
+    MW_TRAINER_BACKWARD_AROUND_STREAM,
+    /* Of data-parallel ranks that are not all ranks: for the first and the third stream. */
+    MW_TRAINER_DATA_STREAM,
+    MW_TRAINER_DELAYED_DATA_STREAM,
+    /* Of the first and the last stage. */
+    MW_TRAINER_COPIES_STREAM,
+    /* To end a run together. */
+    MW_TRAINER_END_STREAM,
     MW_TRAINER_COLLECTIVE_LANES
 };
 

@@ -316,9 +316,11 @@ shape_of(const struct mw_sizing *sizing)
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&
                         mw_model_runs_seq(sizing->model, s->seq, NULL);
     mw_settings_adapt(s, &shape.decoder);
-    if (shape.decoder.experts && (sizing->ep > 1 || shape.decoder.lora_rank ||
-                                  shape.decoder.experts > MW_DECODER_EXPERTS_MAX))
-        shape.has_decoder = false; /* experts over ranks and their adapters are no decoder's */
+    bool plain = sizing->ep == 1 && !(s->capacity_factor > 0) && !shape.decoder.lora_rank &&
+                 shape.decoder.experts <= MW_DECODER_EXPERTS_MAX;
+    if (shape.decoder.experts && !plain)
+        shape.has_decoder = false; /* experts over ranks, with a capacity or with adapters are no
+                                    * decoder's */
     return shape;
 }
 

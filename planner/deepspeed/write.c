@@ -208,7 +208,7 @@ add_batch(JsonBuilder *json, const struct mw_settings *settings,
      * script gives an mpu, because it counts every GPU as a replica then. */
     if (settings->tp == 1)
         add_int(json, "train_batch_size", llround(facts->train_batch));
-    /* DeepSpeed counts it per model replica, that is per tp GPUs. */
+    /* DeepSpeed counts it per model replica, that is per GPUs that share a micro-batch. */
     add_int(json, "train_micro_batch_size_per_gpu",
             llround(facts->micro_batch * (double)mw_settings_sharers(settings)));
     add_int(json, "gradient_accumulation_steps", facts->grad_accum);

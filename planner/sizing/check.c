@@ -414,7 +414,7 @@ nearest_sharers(const struct mw_model *model, const struct mw_settings *s, int64
         return g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, above);
     return below > 1 || above <= most
                ? g_strdup_printf("%" G_GINT64_FORMAT, below > 1 ? below : above)
-               : mw_spelled("{cp=1}");
+               : g_strdup("1");
 }
 
 /* What keeps sequences of the model whole, whatever their length; NULL: nothing. */
@@ -479,8 +479,11 @@ check_context(const struct mw_model *model, const struct mw_settings *s, int64_t
     return mw_refuse(error,
                      "{cp=%" G_GINT64_FORMAT "}: must divide %s%sthe %" G_GINT64_FORMAT
                      " tokens of a sequence%s; give %s",
-                     s->cp, ranks, s->cp_kind == MW_CONTEXT_RING ? "and twice it " : "", s->seq,
-                     heads, nearest);
+                     s->cp, ranks,
+                     s->cp_kind != MW_CONTEXT_RING ? ""
+                     : dp                          ? "and twice it "
+                                                   : "half of ",
+                     s->seq, heads, nearest);
 }
 
 static int64_t
@@ -500,12 +503,13 @@ refuse_sequences(const struct mw_settings *settings, GError **error)
     if (sharers == 1)
         return mw_refuse(error, "{batch=%s}: must be a whole number of sequences, 1 to 1000000",
                          batch);
+    bool both = settings->tp > 1 && settings->cp > 1;
+    g_autofree char *and_cp = both ? mw_spelled(" and {cp}") : g_strdup("");
     return mw_refuse(error,
                      "{batch=%s}: times {%s=%" G_GINT64_FORMAT
                      "}%s is %s sequences; must be a whole number, 1 to 1000000",
                      batch, settings->tp > 1 ? "tp" : "cp",
-                     settings->tp > 1 ? settings->tp : settings->cp,
-                     settings->tp > 1 && settings->cp > 1 ? " and {cp}" : "", all);
+                     settings->tp > 1 ? settings->tp : settings->cp, and_cp, all);
 }
 
 static bool
