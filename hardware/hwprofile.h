@@ -89,6 +89,9 @@ enum mw_reduced_type {
 /* What a software can do at all. */
 struct mw_offers {
     bool drives;             /* keeps state on drives */
+    bool host_parameters;    /* keeps parameters in host memory, */
+    bool host_gradients;     /* gradients, until the update, */
+    bool host_activations;   /* and activations, or their checkpoints */
     bool partitioned_stages; /* ZeRO-2 and ZeRO-3 beside pipeline stages */
     bool grouped_experts;    /* a kernel computes all experts of a layer */
     bool expert_parallel;    /* spreads experts over ranks, and sends tokens there */

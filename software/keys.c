@@ -26,6 +26,12 @@
             NULL                                                                                   \
     }
 
+#define HOST(key, field, what)                                                                     \
+    {                                                                                              \
+        "offers", "host_" key, "", "whether it keeps " what " in host memory", 1, 0, 1, true, 0,   \
+            MW_VALUE_FLAG, AT(offers.field), 0, 0, NULL                                            \
+    }
+
 static const char *const places[] = {"host", "gpu", NULL};
 static const char *const reduced_types[MW_REDUCED_TYPE_COUNT + 1] = {
     [MW_REDUCED_PLANNED] = "planned", [MW_REDUCED_MADE] = "made", [MW_REDUCED_FP32] = "fp32"};
@@ -241,6 +247,9 @@ static const struct mw_profile_key keys[] = {
 
     {"offers", "drives", "", "whether it keeps state on drives", 1, 0, 1, true, 0, MW_VALUE_FLAG,
      AT(offers.drives), 0, 0, NULL},
+    HOST("parameters", host_parameters, "parameters"),
+    HOST("gradients", host_gradients, "gradients, until the update,"),
+    HOST("activations", host_activations, "activations or their checkpoints"),
     {"offers", "partitioned_stages", "",
      "whether gradients or parameters may be partitioned (ZeRO-2, ZeRO-3) beside pipeline stages",
      1, 0, 1, true, 0, MW_VALUE_FLAG, AT(offers.partitioned_stages), 0, 0, NULL},

@@ -443,6 +443,27 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
     note_capacity(sizing, notes);
 }
 
+static void
+note_host_state(const struct mw_sizing *sizing, const char *software, GPtrArray *notes)
+{
+    const struct mw_offers *offers = &sizing->hardware->offers;
+    const struct {
+        bool offered;
+        enum mw_purpose purpose;
+        const char *what;
+    } states[] = {
+        {offers->host_parameters, MW_PURPOSE_PARAMETERS, "parameters"},
+        {offers->host_gradients, MW_PURPOSE_GRADIENTS, "gradients"},
+        {offers->host_activations, MW_PURPOSE_ACTIVATION_CHECKPOINTS, "activation checkpoints"}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(states); i++)
+        if (!states[i].offered && sizing->ledger[MW_TIER_CPU][states[i].purpose])
+            g_ptr_array_add(notes,
+                            g_strdup_printf("%s keeps no %s in host memory, so it cannot run "
+                                            "this plan",
+                                            software, states[i].what));
+}
+
 /* Plans that the software does not carry out. */
 static void
 note_offers(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
@@ -458,6 +479,7 @@ note_offers(const struct mw_question *question, const struct mw_sizing *sizing, 
         g_ptr_array_add(notes, g_strdup_printf("%s keeps no state on drives, so it cannot "
                                                "run this plan",
                                                software));
+    note_host_state(sizing, software, notes);
     if (sizing->pp > 1 && sizing->gradients_partitioned && !offers->partitioned_stages)
         g_ptr_array_add(
             notes, g_strdup_printf("%s does not partition gradients or parameters (ZeRO-2, "

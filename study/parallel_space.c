@@ -287,11 +287,18 @@ mw_parallel_settings(const struct mw_parallel_space *space, const struct mw_para
 static bool
 is_offered(const struct mw_offers *offers, const struct mw_sizing *sizing)
 {
+    const struct mw_placement *placed = sizing->settings.placement;
     bool drives = false;
 
     for (int state = 0; state < MW_STATE_COUNT; state++)
-        drives = drives || mw_placement_has(&sizing->settings.placement[state], MW_TIER_NVME);
+        drives = drives || mw_placement_has(&placed[state], MW_TIER_NVME);
     return (offers->drives || !drives) &&
+           (offers->host_parameters ||
+            !mw_placement_has(&placed[MW_STATE_PARAMETERS], MW_TIER_CPU)) &&
+           (offers->host_gradients ||
+            !mw_placement_has(&placed[MW_STATE_GRADIENTS], MW_TIER_CPU)) &&
+           (offers->host_activations ||
+            !mw_placement_has(&placed[MW_STATE_ACTIVATIONS], MW_TIER_CPU)) &&
            (offers->partitioned_stages || sizing->pp == 1 || !sizing->gradients_partitioned) &&
            (offers->hybrid_shard || sizing->replicas == 1 || !sizing->optimizer_partitioned) &&
            (!offers->gpus || sizing->ranks <= offers->gpus);

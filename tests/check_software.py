@@ -617,6 +617,25 @@ def check_refusals(box):
         yield "a file that inherits the rest is not read"
 
 
+def check_offers(box):
+    """What the software does not keep in host memory or on drives is said of a plan that has it
+    there, and of no other."""
+    question = ("simulate -m gpt3-13b -H dgx-a100 --seq 1024 --batch 1 --grad-accum 1 "
+                "-s zero-infinity-nvme --activation-checkpoint-interval 1")
+    for places, kept in (("--param-device cpu", "parameters in host memory"),
+                         ("--gradient-device cpu --optimizer-device cpu", "gradients in host"),
+                         ("--activation-device cpu", "activation checkpoints in host"),
+                         ("--optimizer-device nvme --gradient-device nvme", "state on drives")):
+        rest = " ".join(f"--{state}-device gpu" for state in ("param", "gradient", "optimizer",
+                                                              "activation")
+                        if f"--{state}-device" not in places)
+        for software, lacks in (("megatron", True), ("ideal", False)):
+            told = answer(box, f"{question} {places} {rest} --software {software}")
+            said = [note for note in told.get("notes", []) if "cannot run this plan" in note]
+            if [kept in note for note in said] != [True] * lacks:
+                yield f"{places}, {software}: {said or told.get('error')}"
+
+
 def tests(box):
     for options, name in sixth(DEFAULTS.items()):
         yield f"default/{options}", check_default(box, options, name)
@@ -629,6 +648,7 @@ def tests(box):
     yield "fetched", check_fetched(box)
     yield "scores", check_scores(box)
     yield "gradients on drives", check_swapped(box)
+    yield "offers", check_offers(box)
     yield "refusals", check_refusals(box)
     for name in sixth(PROFILES):
         yield f"profile/{name}", check_profile(box, name)
