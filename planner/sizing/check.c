@@ -312,6 +312,18 @@ check_groups(const struct mw_settings *s, GError **error)
     return true;
 }
 
+/* What a message proposes of the nearest numbers: `below`, if it is above 1, and `above`, if it is
+ * `most` at most; `none` if neither is. */
+static char *
+proposed(int64_t below, int64_t above, int64_t most, const char *none)
+{
+    if (below > 1 && above <= most)
+        return g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, above);
+    return below > 1 || above <= most
+               ? g_strdup_printf("%" G_GINT64_FORMAT, below > 1 ? below : above)
+               : g_strdup(none);
+}
+
 /* The nearest numbers below and above that divide both; "": none above 1 does. */
 static char *
 nearest_common_divisors(int64_t one, int64_t other, int64_t asked)
@@ -322,11 +334,7 @@ nearest_common_divisors(int64_t one, int64_t other, int64_t asked)
         below--;
     while (above <= most && (one % above || other % above))
         above++;
-    if (below > 1 && above <= most)
-        return g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, above);
-    return below > 1 || above <= most
-               ? g_strdup_printf("%" G_GINT64_FORMAT, below > 1 ? below : above)
-               : g_strdup("");
+    return proposed(below, above, most, "");
 }
 
 /* Other settings that experts spread over ranks do not go with yet; NULL: all do.  Slices send
@@ -410,11 +418,7 @@ nearest_sharers(const struct mw_model *model, const struct mw_settings *s, int64
         below--;
     while (above <= most && !can_share(model, s, dp, above))
         above++;
-    if (below > 1 && above <= most)
-        return g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, above);
-    return below > 1 || above <= most
-               ? g_strdup_printf("%" G_GINT64_FORMAT, below > 1 ? below : above)
-               : g_strdup("1");
+    return proposed(below, above, most, "1");
 }
 
 /* What keeps sequences of the model whole, whatever their length; NULL: nothing. */
