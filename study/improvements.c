@@ -368,6 +368,24 @@ add_groups(struct list *list)
     }
 }
 
+/* Where the strategy leaves checkpoints on the GPU, but its software can move them to make room for
+ * a larger micro-batch. */
+static void
+add_checkpoints_in_host_memory(struct list *list)
+{
+    const struct mw_sizing *sizing = list->answer->sizing;
+    struct mw_settings s = list->question->settings;
+    struct mw_placement *placement = &s.placement[MW_STATE_ACTIVATIONS];
+
+    if (placement->count || !sizing->checkpoint_count ||
+        !sizing->hardware->offers.host_activations ||
+        mw_strategy_traits(list->now->strategy)->state[MW_STATE_ACTIVATIONS].deepest > MW_TIER_GPU)
+        return;
+    *placement = (struct mw_placement){.count = 1, .part = {{MW_TIER_CPU, INT64_MAX, 0}}};
+    add_setting(list, s, g_strdup("activation checkpoints in host memory"),
+                mw_spelled("{activation-device=cpu}"), 0);
+}
+
 static void
 add_schedule(struct list *list)
 {
@@ -634,6 +652,7 @@ mw_best_settings(const struct mw_question *question, const struct mw_answer *ans
     add_accumulation(&list);
     add_groups(&list);
     add_schedule(&list);
+    add_checkpoints_in_host_memory(&list);
     add_devices(&list);
     g_ptr_array_sort(list.changes, compare_gains);
     return list.changes;

@@ -86,6 +86,10 @@ BEST = {
         "-m gpt3-13b -H dgx2 -s zero-infinity-cpu --param-device cpu --optimizer-device cpu "
         "--activation-device gpu --partition owner --set gpu.memory_gib=8 "
         "--set pcie.h2d_gb_per_s=1 --set host.memory_gib=6000", "--partition bandwidth"),
+    # A strategy that keeps checkpoints on the GPU: larger micro-batches need fewer reductions.
+    "checkpoints": (
+        "-m mistral-7b-v0.3 -H aws-g6e-48xlarge -s zero-offload --global-batch 256 "
+        "--set software.collectives.gradient_type=fp32", "--activation-device cpu"),
     # Larger batches and what else must not be advised hides nothing that may be.
     "hidden": (
         "-m gpt3-2.7b -H azure-nc40ads-h100-v5 -s zero-infinity-cpu --optimizer-device cpu "
