@@ -536,6 +536,7 @@ struct mw_step_shape {
                              * micro-batches of the next one forward, by parameters of another
                              * version, and takes back those of its own that the one before sent */
     bool stashes;        /* and each micro-batch is an update, by what a program has of versions */
+    bool vertical_sync;  /* and all stages take for it the version that the first one does */
     uint8_t optimizer;   /* enum mw_optimizer_kind */
     uint8_t dtype;       /* enum mw_dtype of parameters, activations and gradients */
     bool only_simulated; /* its software moves data as no executor does */

@@ -278,7 +278,7 @@ set_stage(struct mw_sizing *sizing)
 
     if (on) { /* what has come for the next step's first pass waits in a slot of its own */
         bool stashes = mw_settings_stashes(&sizing->settings);
-        set(sizing, MW_BUFFER_VERSIONS, stashes ? sizing->micro_batches_in_flight - 1 : 1,
+        set(sizing, MW_BUFFER_VERSIONS, stashes ? mw_sizing_versions(sizing) - 1 : 1,
             version_bytes(sizing));
         sizing->buffers[MW_BUFFER_ACTIVATIONS].persistent = true;
         sizing->buffers[MW_BUFFER_STAGE_INPUT].persistent = true;

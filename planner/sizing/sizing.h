@@ -532,8 +532,9 @@ struct mw_pass {
 /* All passes of the stage in their order, *count of them; g_free it. */
 struct mw_pass *mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count);
 int64_t mw_sizing_passes_in_flight(const struct mw_sizing *sizing);
-/* With an update after each micro-batch: the place, among as many as there are passes in flight, of
- * the version of parameters that this one makes, and of the one that its passes take. */
+/* With an update after each micro-batch: the versions of parameters, and the places among them of
+ * the one that a micro-batch makes, and of the one that its passes take. */
+int64_t mw_sizing_versions(const struct mw_sizing *sizing);
 uint32_t mw_sizing_version_made(const struct mw_sizing *sizing, int64_t micro_batch);
 uint32_t mw_sizing_version_taken(const struct mw_sizing *sizing, int64_t micro_batch);
 /* The time for which a stage of equal ones waits for others, as a part of the time for which it
