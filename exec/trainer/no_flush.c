@@ -272,8 +272,8 @@ is_trained(const struct walk *walk, const struct mw_op *op)
     return t == MW_NONE || walk->plan->tensors[t].trainable;
 }
 
-/* Forward by the newest parameters, or by those of the first stage, or of two versions by the older one if the micro-batch is of
- * the step itself; and back by the same. */
+/* Forward by the newest parameters, or by those of the first stage, or of two versions by the older
+ * one if the micro-batch is of the step itself; and back by the same. */
 static bool
 follow_compute(struct walk *walk, uint32_t index, GError **error)
 {

@@ -137,7 +137,7 @@ Shares of the step in which each lane works; as run they add up to 100.
     "PyTorch and L2L: whatever their micro-batches were, the published bars are low for systems "
     "that keep all state on the GPU, or move a layer once per step for all micro-batches: PyTorch "
     "at 1B is predicted at 51 to 64 TFLOP/s with 1 to 32 sequences, L2L hardly below it.  "
-    "Their software, and how their FLOPs were counted, are not printed, so nothing was adjusted.")}""")
+    "Their software, and how their FLOPs were counted, are not printed: nothing was adjusted.")}""")
     common.write_comparison_csv(HERE / "result.csv", rows + [torch] + layers)
 
 
