@@ -268,15 +268,17 @@ static double
 gain_of_fetching(const struct list *list)
 {
     const struct mw_strategies all = mw_strategies_of(list->question->strategies[0]);
-    struct mw_question question = *list->question;
     double best = 0;
 
-    if (question.strategies[0] != MW_STRATEGY_AUTO)
+    if (list->question->strategies[0] != MW_STRATEGY_AUTO)
         return 0;
     for (int i = 0; i < all.count; i++) {
-        question.settings.strategy = all.one[i];
-        if (mw_strategy_traits(all.one[i])->state[MW_STATE_PARAMETERS].partitioned)
-            best = fmax(best, mw_estimated_rate(&question, &question.settings));
+        struct mw_choice choice = {0};
+        if (!mw_strategy_traits(all.one[i])->state[MW_STATE_PARAMETERS].partitioned)
+            continue;
+        if (mw_choose_by_estimate(list->question, all.one[i], &choice, NULL) && choice.sizing->fits)
+            best = fmax(best, mw_estimated_rate_of(choice.sizing));
+        mw_choice_clear(&choice);
     }
     return best / list->answer->result->tokens_per_s;
 }
