@@ -370,9 +370,12 @@ mw_profile_set_text(const struct mw_profile *profile)
         if (!mw_profile_value_is_set(value))
             continue;
         g_autofree char *is = mw_profile_value_text(value, &keys[i]);
+        bool same = !g_strcmp0(is, value->was);
         g_string_append_printf(all, "%s%s%s.%s %s (%s in the profile)", all->len ? ", " : "",
                                profile->kind->set_prefix, keys[i].group, keys[i].key, is,
-                               value->was ? value->was : "not");
+                               same         ? "as"
+                               : value->was ? value->was
+                                            : "not");
     }
     return all->len ? g_strdup(all->str) : NULL;
 }
