@@ -119,14 +119,17 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
     if (s->kept_layers && !s->checkpoint_interval)
         return mw_plan_refuse(check, "step: keeps layers beside recomputed ones, and has no "
                                      "interval");
+    if (s->kept_encodings && s->whole_checkpoints)
+        return mw_plan_refuse(check, "step: keeps activations encoded, with checkpoints of whole "
+                                     "layers");
     if (s->kept_encodings && s->checkpoint_interval && !s->kept_layers)
         return mw_plan_refuse(check, "step: keeps activations encoded, and recomputes all layers");
     if (s->checkpoint_dtype != MW_DTYPE_NONE && !s->checkpoint_interval)
         return mw_plan_refuse(check, "step: has checkpoints in %s, and no interval",
                               mw_dtype_name(s->checkpoint_dtype));
-    if (s->whole_checkpoints && (s->checkpoint_interval != 1 || s->kept_layers || s->layer_order))
-        return mw_plan_refuse(check, "step: checkpoints of whole layers need interval 1, and have "
-                                     "neither kept layers nor layer-order beside them");
+    if (s->whole_checkpoints && (s->checkpoint_interval != 1 || s->layer_order))
+        return mw_plan_refuse(check, "step: checkpoints of whole layers need interval 1, without "
+                                     "layer-order");
     if (s->checkpoint_dtype != MW_DTYPE_NONE && (s->whole_checkpoints || s->layer_order))
         return mw_plan_refuse(check,
                               "step: has checkpoints in %s, with whole layers or layer-order",

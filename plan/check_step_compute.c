@@ -218,12 +218,7 @@ recomputed_of(const struct mw_step_check *check, int64_t layer)
 
     if (check->stretch_step)
         first = layer - (layer - first) % check->stretch_step;
-    return (struct mw_recomputed){
-        .begin = first,
-        .end = mw_step_stretch_end(check, first),
-        .interval = shape->checkpoint_interval,
-        .kept = shape->kept_layers,
-        .set = mw_layer_set_is_empty(&shape->recomputed) ? NULL : &shape->recomputed};
+    return mw_step_shape_recomputed(shape, first, mw_step_stretch_end(check, first));
 }
 
 /* Of the checkpoint group that has the layer: the first layer that is computed, or none. */
@@ -272,7 +267,7 @@ put_back(struct row *row, int64_t first)
     bool whole = check->plan->shape.whole_checkpoints;
 
     for (int64_t layer = recomputed.end - 1, behind; layer >= first; layer--) {
-        if (whole || !mw_recomputed_has(&recomputed, layer)) {
+        if (!mw_recomputed_has(&recomputed, layer)) {
             put_kept(row, layer, whole);
             continue;
         }
@@ -307,8 +302,7 @@ waits_for_logits(const struct mw_step_check *check)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
     const struct mw_recomputed recomputed = recomputed_of(check, check->layer_first);
-    bool all = shape->checkpoint_interval && !shape->whole_checkpoints && !shape->layer_order &&
-               !check->stretch_step;
+    bool all = shape->checkpoint_interval && !shape->layer_order && !check->stretch_step;
 
     for (int64_t l = check->layer_first; l < check->layer_behind; l++)
         all = all && mw_recomputed_has(&recomputed, l);
@@ -329,11 +323,10 @@ put_forward(struct row *row, int64_t first)
         put_end(row, MW_PHASE_FORWARD, MW_OPERATOR_EMBEDDING, 0);
     for (int64_t l = first; l < recomputed.end; l++) {
         size_t before = row->count;
+        bool again = mw_recomputed_has(&recomputed, l);
         if (!check->dropped[l])
-            put_layer(row, MW_PHASE_FORWARD, (int32_t)l,
-                      !plan->shape.whole_checkpoints && mw_recomputed_has(&recomputed, l) &&
-                          l == first_of_group(check, l));
-        if (plan->shape.whole_checkpoints && row->count > before)
+            put_layer(row, MW_PHASE_FORWARD, (int32_t)l, again && l == first_of_group(check, l));
+        if (plan->shape.whole_checkpoints && !again && row->count > before)
             row->all[row->count - 1].checkpoint = true;
     }
     if (row->count > begin && ends) {

@@ -318,6 +318,19 @@ mw_plan_add_dep(struct mw_plan *plan, uint32_t dep)
     op->dep_count++;
 }
 
+struct mw_recomputed
+mw_step_shape_recomputed(const struct mw_step_shape *shape, int64_t begin, int64_t end)
+{
+    bool none = shape->whole_checkpoints && !shape->kept_layers;
+
+    return (struct mw_recomputed){
+        .begin = begin,
+        .end = end,
+        .interval = shape->checkpoint_interval,
+        .kept = none ? end - begin : shape->kept_layers,
+        .set = mw_layer_set_is_empty(&shape->recomputed) ? NULL : &shape->recomputed};
+}
+
 void
 mw_plan_add_use(struct mw_plan *plan, uint32_t slot, enum mw_use_mode mode, enum mw_role role)
 {

@@ -529,7 +529,8 @@ struct mw_step_shape {
     bool weights_later;  /* the gradients of layers' weights are ops of their own, which come once
                           * their micro-batch has gone back through all layers of the rank */
     bool updates_beside; /* a chunk waits for its own gradients, and not for a norm */
-    bool whole_checkpoints; /* of all activations of a layer: nothing is recomputed */
+    bool whole_checkpoints; /* of all activations of a layer, for layers that are not recomputed: of
+                             * all where none is kept */
     bool layer_order;       /* all micro-batches pass a checkpoint group before the next */
     bool updates_on_gpu;    /* state that rests elsewhere comes there for its update */
     bool no_flush;          /* stages of a pipeline whose steps go on over their ends: a step sends
@@ -547,6 +548,10 @@ struct mw_step_shape {
     bool has_decoder;             /* if false, no executor runs the model */
     struct mw_decoder decoder;
 };
+
+/* Which of these layers, those of a program's stretch, are recomputed; it borrows from the shape. */
+struct mw_recomputed mw_step_shape_recomputed(const struct mw_step_shape *shape, int64_t begin,
+                                              int64_t end);
 
 /* Of a micro-batch those of one tensor-slicing group. */
 static inline int64_t

@@ -74,13 +74,23 @@ check_order(const struct mw_settings *s, GError **error)
     return !beside || refuse_pair(s, named, "{micro-batch-order=layer}", beside, error);
 }
 
+/* With all layers recomputed no checkpoint is of activations. */
+static bool
+recomputes_all(const struct mw_model *model, const struct mw_settings *s)
+{
+    return s->recompute_layers >= model->layers ||
+           mw_layer_set_count(&s->recompute_set, 0, model->layers) == model->layers;
+}
+
 /* What whole layers as checkpoints cannot have beside them. */
 static bool
 check_whole(const struct mw_settings *s, GError **error)
 {
+    bool fewest = s->recompute_layers == MW_RECOMPUTE_FEWEST;
+    bool nothing_again = s->param_loads == 2 && !recomputes_some(s);
     const char *beside = s->checkpoint_interval > 1       ? "{activation-checkpoint-interval}"
-                         : recomputes_some(s)             ? "{recompute-layers}"
-                         : s->param_loads == 2            ? "{param-loads=2}"
+                         : fewest                         ? "{recompute-layers=fewest}"
+                         : nothing_again                  ? "{param-loads=2}"
                          : s->drop_layers                 ? "{drop-layers}"
                          : s->checkpoint_dtype            ? "{checkpoint-bits=8}"
                          : mw_kept_encodings(&s->kept_as) ? "encoded activations ({kept-bits})"
@@ -124,6 +134,8 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);
     if (s->whole_checkpoints == MW_AUTO)
         s->whole_checkpoints = mw_strategy_traits(s->strategy)->whole_checkpoints;
+    if (s->whole_checkpoints == 1 && recomputes_all(model, s))
+        s->whole_checkpoints = 0;
     if (s->layer_order == MW_AUTO)
         s->layer_order = mw_strategy_traits(s->strategy)->layer_order;
     if (s->param_loads == MW_AUTO)

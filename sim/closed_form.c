@@ -426,9 +426,9 @@ activation_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                  const struct mw_closed_rates *r, double *plan)
 {
     double count = checkpoints_of(d);
-    double bytes = d->layer_checkpoint_bytes > 0 ? d->layers * d->layer_checkpoint_bytes
-                                                 : count * d->checkpoint_bytes;
-    bytes *= d->micro_batches;
+    double layers = d->layers * (1 - d->recomputed); /* whose activations leave, or stay */
+    double bytes =
+        d->micro_batches * (count * d->checkpoint_bytes + layers * d->layer_checkpoint_bytes);
     double nvme = d->checkpoints_in[MW_TIER_NVME];
     double off_gpu = d->checkpoints_in[MW_TIER_CPU] + nvme;
 

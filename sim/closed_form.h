@@ -100,7 +100,8 @@ struct mw_closed_dims {
     /* share of the parameters whose update moves gradients to where it runs, and new
      * parameters to where they live */
     double fetches;                /* per step, of what a micro-batch needs; layer by layer one */
-    double layer_checkpoint_bytes; /* of a checkpoint that is a whole layer; 0: it is an input */
+    double layer_checkpoint_bytes; /* of the activations of a layer that is not recomputed; 0: they
+                                    * are no checkpoint */
     double state_streams; /* share of the state that rests off the GPU and is updated there */
     double gradient_h2d, gradient_d2h, param_h2d, param_d2h, param_write;
     double updated_from[MW_TIER_COUNT]; /* share of the state whose gradients are in that tier */

@@ -387,7 +387,7 @@ add_chunks(const struct mw_sizing *s, const struct mw_hardware *hardware,
 static double
 recomputed_share(const struct mw_sizing *s)
 {
-    return s->settings.checkpoint_interval && !mw_settings_keeps_whole(&s->settings)
+    return s->settings.checkpoint_interval
                ? 1 - (double)mw_sizing_kept_layers(s) / (double)s->layers
                : 0;
 }
@@ -438,8 +438,7 @@ dims_of(const struct mw_sizing *s)
         .expert_slices_bytes =
             (double)mw_sizing_expert_slices_bytes(s, MW_OPERATOR_EXPERTS_UP, true),
         .micro_batches = settings->grad_accum,
-        .layer_checkpoint_bytes =
-            mw_settings_keeps_whole(settings) ? (double)s->checkpoint_bytes : 0,
+        .layer_checkpoint_bytes = (double)s->checkpoint_layer_bytes,
         .fetches = layers ? 1 : settings->grad_accum,
         .tokens = s->tokens,
         .hidden = s->model->hidden,
@@ -561,6 +560,22 @@ add_context(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *d
     }
 }
 
+/* Shares of their bytes.  Layer by layer each micro-batch has its own, which a split may put
+ * elsewhere. */
+static void
+add_checkpoints(const struct mw_sizing *s, struct mw_closed_dims *dims)
+{
+    int64_t slots =
+        mw_settings_layer_order(&s->settings) ? s->checkpoint_slots : s->checkpoint_count;
+    double all = 0;
+
+    for (int64_t c = 0; c < slots; c++)
+        all += (double)mw_sizing_checkpoint_bytes(s, c);
+    for (int64_t c = 0; c < slots; c++)
+        dims->checkpoints_in[s->checkpoint_home[c]] +=
+            (double)mw_sizing_checkpoint_bytes(s, c) / all;
+}
+
 /* Dimensions, and the shapes that they borrow. */
 struct dimensions {
     struct mw_closed_dims dims;
@@ -598,11 +613,7 @@ dimensions_of(const struct mw_sizing *s, const struct mw_hardware *hardware, boo
         dims->kept_coded_bytes += 2 * kept * (double)class->coded_bytes;
         dims->kept_coded_passes += class->coded_bytes ? 2 * kept : 0;
     }
-    /* Layer by layer each micro-batch has its own, which a split may put elsewhere. */
-    int64_t slots =
-        mw_settings_layer_order(&s->settings) ? s->checkpoint_slots : s->checkpoint_count;
-    for (int64_t c = 0; c < slots; c++)
-        dims->checkpoints_in[s->checkpoint_home[c]] += 1.0 / (double)slots;
+    add_checkpoints(s, dims);
     add_tensors(s, dims);
     add_chunks(s, hardware, dims);
 }

@@ -347,10 +347,28 @@ may_update_beside(const struct mw_settings *s)
     return s->dpu_start == MW_AUTO && s->overlap && !s->serialize;
 }
 
+/* Activations of whole layers leave; some layers are recomputed instead, the first ones or here and
+ * there. */
+static void
+draw_whole(struct mw_settings *s, int64_t layers, guint32 seed)
+{
+    int64_t again = seed % 4 ? seed / 4 % layers : 0;
+
+    if (s->param_loads == 2 && !again)
+        return;
+    s->checkpoint_interval = 1;
+    s->whole_checkpoints = 1;
+    if (seed % 4 < 3)
+        s->recompute_layers = again ? again : MW_AUTO;
+    else
+        for (int64_t layer = 0; again && layer < layers; layer += 1 + again)
+            mw_layer_set_add(&s->recompute_set, layer);
+}
+
 /* Of what no older strategy has a request has one at most; of requests that
  * can have it one in a few. */
 static void
-draw_orders(struct mw_settings *s, guint32 seed)
+draw_orders(struct mw_settings *s, int64_t layers, guint32 seed)
 {
     bool recomputes = s->checkpoint_interval && s->recompute_layers == MW_AUTO;
     bool plain = s->dpu_start == MW_AUTO && !s->drop_layers && s->pp == 1 && recomputes;
@@ -359,10 +377,8 @@ draw_orders(struct mw_settings *s, guint32 seed)
         s->update_on = 1;
     if (seed % 16 == 9 && plain && s->param_loads != 3)
         s->layer_order = 1;
-    if (seed % 16 == 13 && plain && s->param_loads != 2) {
-        s->checkpoint_interval = 1;
-        s->whole_checkpoints = 1;
-    }
+    if (seed % 16 == 13 && plain)
+        draw_whole(s, layers, seed / 16);
 }
 
 /* Where layers may be recomputed or not, and none is said, some are. */
@@ -521,7 +537,7 @@ random_request_init(struct random_request *request, guint32 seed)
     if (keeps && once_in(random, 2))
         request->settings.kept_as.dtype = MW_DTYPE_MXFP8;
     request->settings.update_beside = seed % 4 == 3 && may_update_beside(&request->settings);
-    draw_orders(&request->settings, seed);
+    draw_orders(&request->settings, request->model.layers, seed);
     name_layers(&request->settings, request->model.layers, seed);
     request->settings.share_slots = seed % 5 < 3;
     draw_slices(request);

@@ -167,6 +167,28 @@ spread_experts(struct random_request *request, guint32 seed)
     s->partition = MW_PARTITION_BANDWIDTH;
 }
 
+/* Of layers that are alike, whose share is one of the work and of the parameters in each tier, some
+ * are recomputed beside others whose activations leave. */
+static void
+recompute_beside_whole(struct random_request *request, guint32 seed)
+{
+    struct mw_settings *s = &request->settings;
+    const struct mw_model *m = &request->model;
+    bool alike = !m->mixed && (!m->experts || m->dense_layers % m->layers == 0) &&
+                 s->placement[MW_STATE_PARAMETERS].count < 2;
+    int64_t layers = m->layers, again = layers > 1 ? 1 + seed / 4 % (layers - 1) : 0;
+
+    if (seed % 4 == 2 || !again || s->checkpoint_interval != 1 || !alike ||
+        mw_strategy_traits(s->strategy)->layer_order)
+        return;
+    s->whole_checkpoints = 1;
+    if (seed % 4)
+        s->recompute_layers = again;
+    else
+        for (int64_t layer = 0; layer < layers; layer += 1 + again)
+            mw_layer_set_add(&s->recompute_set, layer);
+}
+
 /* Of a third of the requests ranks share sequences, in a ring where there are no windows. */
 static void
 share_sequences(struct random_request *request, guint32 seed)
@@ -195,6 +217,7 @@ draw_request(struct random_request *request, guint32 seed)
     request->settings = even_settings(random, seed);
     if (request->settings.tp == 1 && request->settings.optimizer != MW_OPTIMIZER_MUON)
         mix_layers(&request->model, seed);
+    recompute_beside_whole(request, seed);
     spread_experts(request, seed);
     request->hardware = test_hardware("flat-test");
     request->hardware.gpu_flash_attention = pick(random, 0, 1);

@@ -297,7 +297,7 @@ bool
 mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     struct mw_compute compute = bind(trainer, op);
-    bool whole = op->layer >= 0 && trainer->plan->shape.whole_checkpoints;
+    bool whole = mw_trainer_leaves_whole(trainer, op->layer);
     bool forward = op->phase == MW_PHASE_FORWARD;
 
     if (!mw_trainer_take_received(trainer, op, &compute, error) ||

@@ -271,6 +271,8 @@ void mw_trainer_take_down(struct mw_trainer *trainer);
 
 /* Bytes of all activations of a layer. */
 int64_t mw_trainer_layer_bytes(const struct mw_trainer *trainer);
+/* Whether all that the layer keeps is a checkpoint. */
+bool mw_trainer_leaves_whole(const struct mw_trainer *trainer, int64_t layer);
 
 /* --- exec/trainer/operands.c: whether a plan's ops can be executed --- */
 /* Call the first for a plan, the second once its tensors are indexed, the third once the current

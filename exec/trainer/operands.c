@@ -258,8 +258,9 @@ checkpoint_bytes(const struct look *look)
 static int64_t
 kept_bytes(const struct look *look)
 {
-    return look->trainer->plan->shape.whole_checkpoints ? mw_trainer_layer_bytes(look->trainer)
-                                                        : checkpoint_bytes(look);
+    return mw_trainer_leaves_whole(look->trainer, look->op->layer)
+               ? mw_trainer_layer_bytes(look->trainer)
+               : checkpoint_bytes(look);
 }
 
 /* Where the gradients of weights come later: whether the op has its micro-batch's slots of what

@@ -104,20 +104,26 @@ own_bytes(const struct mw_trainer *trainer, const char *base, int64_t bytes)
 static struct mw_recomputed
 recomputed_of(const struct mw_plan *plan)
 {
-    struct mw_recomputed it = {
-        .begin = plan->shape.decoder.layers,
-        .interval = plan->shape.checkpoint_interval,
-        .kept = plan->shape.kept_layers,
-        .set = mw_layer_set_is_empty(&plan->shape.recomputed) ? NULL : &plan->shape.recomputed};
+    int64_t begin = plan->shape.decoder.layers, end = 0;
 
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         int64_t layer = plan->tensors[t].layer;
         if (layer < 0 || !(plan->tensors[t].operators >> MW_OPERATOR_QKV & 1))
             continue;
-        it.begin = MIN(it.begin, layer);
-        it.end = MAX(it.end, layer + 1);
+        begin = MIN(begin, layer);
+        end = MAX(end, layer + 1);
     }
-    return it;
+    return mw_step_shape_recomputed(&plan->shape, begin, end);
+}
+
+static bool
+find_layers(struct mw_trainer *trainer, GError **error)
+{
+    trainer->recomputed = recomputed_of(trainer->plan);
+    if (trainer->recomputed.end > trainer->recomputed.begin)
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the plan has no layer of its model");
+    return false;
 }
 
 /* Gives each layer that keeps its activations a place among those of its stretch. */
@@ -236,22 +242,31 @@ mw_trainer_layer_bytes(const struct mw_trainer *trainer)
     return layout_of(trainer, 1).layer_bytes;
 }
 
+bool
+mw_trainer_leaves_whole(const struct mw_trainer *trainer, int64_t layer)
+{
+    return layer >= 0 && trainer->plan->shape.whole_checkpoints &&
+           !mw_recomputed_has(&trainer->recomputed, layer);
+}
+
 /* Counts the layers that a set of activations has, and the sets.  Returns how many of these layers
- * keep theirs. */
+ * keep theirs there. */
 static int64_t
 count_layers(struct mw_trainer *trainer)
 {
     const struct mw_plan *plan = trainer->plan;
     int64_t layers = trainer->recomputed.end - trainer->recomputed.begin;
-    int64_t kept = !mw_trainer_has_stretches(trainer) ? mw_recomputed_kept(&trainer->recomputed)
-                   : plan->shape.checkpoint_interval  ? 0
-                                                      : trainer->stretch_layers;
+    bool whole = plan->shape.whole_checkpoints;
+    int64_t kept = whole                                ? 0
+                   : !mw_trainer_has_stretches(trainer) ? mw_recomputed_kept(&trainer->recomputed)
+                   : plan->shape.checkpoint_interval    ? 0
+                                                        : trainer->stretch_layers;
     int64_t rooms = mw_recomputed_largest(&trainer->recomputed);
 
     trainer->layers_coded = plan->shape.kept_encodings ? kept : 0;
     trainer->layers_rooms = trainer->layers_coded ? MAX(1, rooms) : rooms;
     rooms = trainer->layers_rooms + (trainer->layers_coded ? 0 : kept);
-    if (plan->shape.whole_checkpoints)
+    if (whole)
         rooms = MIN(2, layers);
     trainer->layers_held = rooms + trainer->layers_coded;
     trainer->sets = kept ? plan->programs[0].in_flight : 1;
@@ -283,8 +298,8 @@ check_block(const struct mw_trainer *trainer, const struct mw_activation_layout 
 {
     const struct mw_step_shape *shape = &trainer->plan->shape;
     int64_t own = own_bytes(trainer, base, bytes);
-    int64_t lasting = mw_activations_lasting(&shape->decoder, shape->sequences, shape->seq, layout,
-                                             shape->whole_checkpoints ? 0 : kept);
+    int64_t lasting =
+        mw_activations_lasting(&shape->decoder, shape->sequences, shape->seq, layout, kept);
 
     if (layout->bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
@@ -329,11 +344,6 @@ lay_out_activations(struct mw_trainer *trainer, GError **error)
     char *base = NULL;
     int64_t bytes = activation_bytes(trainer, &base);
 
-    trainer->recomputed = recomputed_of(plan);
-    if (trainer->recomputed.end <= trainer->recomputed.begin) {
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "the plan has no layer of its model");
-        return false;
-    }
     if (!mw_trainer_find_stretches(trainer, error))
         return false;
     place_kept(trainer);
@@ -531,7 +541,8 @@ set_up_variant(struct mw_trainer *trainer, const struct mw_exec_backend *run, GE
 
     index_homes(it);
     if (!mw_trainer_check_names(trainer, error) || !map_step(trainer, error) ||
-        !mw_trainer_set_up_no_flush(trainer, error) || !mw_trainer_check_operands(trainer, error))
+        !mw_trainer_set_up_no_flush(trainer, error) || !find_layers(trainer, error) ||
+        !mw_trainer_check_operands(trainer, error))
         return false;
     mw_trainer_map_queues(trainer);
     it->lanes = mw_lanes_new(it->plan, *run, error);

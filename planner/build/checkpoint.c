@@ -35,7 +35,8 @@ mw_checkpoint_slot(struct builder *b, int64_t checkpoint)
 void
 mw_checkpoint_store(struct builder *b, int64_t group, uint32_t slot, uint32_t mb)
 {
-    int64_t checkpoint = mw_checkpoint_at(b, group, mb), bytes = b->sizing->checkpoint_bytes;
+    int64_t checkpoint = mw_checkpoint_at(b, group, mb);
+    int64_t bytes = mw_sizing_checkpoint_bytes(b->sizing, checkpoint);
     enum mw_tier tier = home_tier(b, checkpoint);
     struct identity id = {MW_PHASE_FORWARD, (int32_t)mw_first_of_group(b, group), mb,
                           b->checkpoint_tile[checkpoint], 0};
@@ -60,9 +61,9 @@ load_from_nvme(struct builder *b, int64_t checkpoint, struct identity id)
 {
     uint32_t pinned = mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_PINNED]);
 
-    mw_build_op(b, LANE_READ,
-                mw_work_copy(b, MW_OP_NVME_READ, of_checkpoint, b->sizing->checkpoint_bytes, false),
-                id);
+    int64_t bytes = mw_sizing_checkpoint_bytes(b->sizing, checkpoint);
+
+    mw_build_op(b, LANE_READ, mw_work_copy(b, MW_OP_NVME_READ, of_checkpoint, bytes, false), id);
     mw_build_use(b, b->checkpoint_home + checkpoint, MW_USE_READ, MW_ROLE_SOURCE);
     mw_build_use(b, pinned, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     return pinned;
@@ -87,7 +88,8 @@ mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb)
 {
     int64_t checkpoint = mw_checkpoint_at(b, group, mb);
     enum mw_tier tier = home_tier(b, checkpoint);
-    bool whole = mw_settings_keeps_whole(&b->sizing->settings);
+    int64_t bytes = mw_sizing_checkpoint_bytes(b->sizing, checkpoint);
+    bool whole = mw_sizing_leaves_whole(b->sizing, b->group_first[group]);
     struct identity id = {whole ? MW_PHASE_BACKWARD : MW_PHASE_RECOMPUTE,
                           (int32_t)mw_first_of_group(b, group), mb, b->checkpoint_tile[checkpoint],
                           0};
@@ -95,9 +97,7 @@ mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb)
     if (tier != MW_TIER_GPU) {
         uint32_t source = tier == MW_TIER_NVME ? load_from_nvme(b, checkpoint, id)
                                                : b->checkpoint_home + checkpoint;
-        mw_build_op(b, LANE_H2D,
-                    mw_work_copy(b, MW_OP_H2D, of_checkpoint, b->sizing->checkpoint_bytes, false),
-                    id);
+        mw_build_op(b, LANE_H2D, mw_work_copy(b, MW_OP_H2D, of_checkpoint, bytes, false), id);
         if (tier == MW_TIER_CPU && mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) == 0)
             mw_build_after(b, b->lane_last[LANE_COMPUTE]);
         b->checkpoint_loaded[checkpoint] =

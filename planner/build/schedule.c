@@ -151,7 +151,8 @@ mw_drops_layer(const struct builder *b, int64_t layer)
     return b->dropped && b->dropped[layer];
 }
 
-/* Those of a stretch that begins with the stage's layer `first`; returns the next group. */
+/* Those of a stretch that begins with the stage's layer `first`; returns the next group.  A layer
+ * whose activations are a checkpoint is a group. */
 static int64_t
 find_groups_of(struct builder *b, const struct mw_recomputed *recomputed, int64_t first,
                int64_t group)
@@ -164,6 +165,7 @@ find_groups_of(struct builder *b, const struct mw_recomputed *recomputed, int64_
         if (has)
             mw_recomputed_group(recomputed, recomputed->begin + layer, &behind);
         behind -= recomputed->begin;
+        has = has || mw_settings_keeps_whole(&b->sizing->settings);
         for (int64_t l = layer; l < behind; l++)
             b->group_of[first + l] = has ? group : -1;
         if (has)
@@ -353,15 +355,14 @@ link_reuse(struct builder *b, uint32_t recompute_begin, uint32_t backward_begin)
     }
 }
 
-/* Nothing is recomputed: a layer's activations come back whole. */
+/* Its activations come back whole. */
 static void
-add_whole_backward(struct builder *b, uint16_t mb, int64_t first, int64_t end)
+add_whole_backward(struct builder *b, uint16_t mb, int64_t layer)
 {
-    for (int64_t layer = end - 1; layer >= first; layer--) {
-        uint32_t begin = b->visit_count;
-        add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
-        b->visits[begin].keeps_layer = true;
-    }
+    uint32_t begin = b->visit_count;
+
+    add_layer(b, MW_PHASE_BACKWARD, mb, layer, false);
+    b->visits[begin].keeps_layer = true;
 }
 
 /* A group is recomputed from its checkpoint, all its layers before the backward of any. */
@@ -388,13 +389,11 @@ add_group_backward(struct builder *b, uint16_t mb, int64_t group)
 static void
 add_backward(struct builder *b, uint16_t mb, int64_t first, int64_t end)
 {
-    if (mw_settings_keeps_whole(&b->sizing->settings)) {
-        add_whole_backward(b, mb, first, end);
-        return;
-    }
     for (int64_t layer = end - 1; layer >= first; layer--) {
         int64_t group = b->group_of[layer];
-        if (group >= 0) {
+        if (mw_sizing_leaves_whole(b->sizing, layer)) {
+            add_whole_backward(b, mb, layer);
+        } else if (group >= 0) {
             add_group_backward(b, mb, group);
             layer = b->group_first[group];
         } else if (!mw_drops_layer(b, layer)) {
@@ -408,13 +407,14 @@ add_forward(struct builder *b, uint16_t mb, int64_t stretch, bool next)
 {
     const struct mw_sizing *s = b->sizing;
     uint32_t begin = b->visit_count;
-    bool whole = mw_settings_keeps_whole(&s->settings), last = stretch + 1 == s->stretches;
+    bool last = stretch + 1 == s->stretches;
     int64_t each = s->layers / s->stretches, first = stretch * each;
 
     if (stretch == 0)
         add_head(b, MW_PHASE_FORWARD, mb);
     for (int64_t layer = first; layer < first + each; layer++)
         if (!mw_drops_layer(b, layer)) {
+            bool whole = mw_sizing_leaves_whole(s, layer);
             add_layer(b, MW_PHASE_FORWARD, mb, layer,
                       !whole && b->group_of[layer] >= 0 &&
                           layer == mw_first_of_group(b, b->group_of[layer]));

@@ -140,7 +140,7 @@ more_activations(const struct mw_sizing *sizing)
 {
     double more = mw_sizing_activations_kept(sizing->hardware) - 1, share = 1;
 
-    if (!sizing->settings.eager ||
+    if (!sizing->settings.eager || mw_settings_keeps_whole(&sizing->settings) ||
         (sizing->settings.checkpoint_interval && !mw_sizing_kept_layers(sizing)))
         return 0;
     if (mw_sizing_kept_layers(sizing)) {

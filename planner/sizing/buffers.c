@@ -126,6 +126,14 @@ mw_sizing_layer_bytes(const struct mw_sizing *sizing)
     return saved;
 }
 
+/* Where layers leave whole: one does while the next one, whose input it makes, is computed.  Those
+ * that are recomputed have their turns in the same rooms. */
+static int64_t
+whole_rooms(const struct mw_sizing *sizing)
+{
+    return MIN(2, sizing->layers);
+}
+
 /* What layers keep from forward to backward.  Where they store it otherwise, it is made and used in
  * the room of one layer, in which one after the other has its turn. */
 static int64_t
@@ -134,9 +142,8 @@ activations_bytes(const struct mw_sizing *sizing)
     bool coded = mw_kept_encodings(&sizing->settings.kept_as) != 0;
     int64_t one = mw_sizing_layer_bytes(sizing);
 
-    /* A layer leaves while the next one, whose input it makes, is computed. */
     if (mw_settings_keeps_whole(&sizing->settings))
-        return MIN(2, sizing->layers) * one;
+        return whole_rooms(sizing) * one;
     int64_t group = mw_sizing_group_bytes(sizing);
     return (coded ? MAX(one, group) : group) + mw_sizing_kept_bytes(sizing, coded);
 }
@@ -162,7 +169,9 @@ lasting_bytes(const struct mw_sizing *sizing, int64_t widest)
     const struct mw_model *model = sizing->model;
     int64_t kept = mw_sizing_kept_layers(sizing);
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
-    int64_t rooms = mw_recomputed_largest(&recomputed) + kept;
+    int64_t rooms = mw_settings_keeps_whole(&sizing->settings)
+                        ? whole_rooms(sizing)
+                        : mw_recomputed_largest(&recomputed) + kept;
 
     return passing_bytes(sizing, widest, 2) + mw_sizing_kept_bytes(sizing, false) +
            SUM_BYTES * sizing->tokens * model->heads * rooms;
@@ -660,13 +669,18 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
                            pinned_gradient_bytes(sizing, survey, small->carried_params));
 }
 
+/* Checkpoints of either size have their turns in the same slots. */
 static void
 set_checkpoints(struct mw_sizing *sizing, const struct survey *survey)
 {
+    int64_t bytes = sizing->checkpoint_layer_bytes;
+
+    if (!bytes || mw_sizing_mixes_checkpoints(sizing))
+        bytes = MAX(bytes, sizing->checkpoint_bytes);
     if (survey->checkpoints[MW_TIER_CPU] || survey->checkpoints[MW_TIER_NVME])
-        set(sizing, MW_BUFFER_CHECKPOINTS_STAGED, CHECKPOINT_RING, sizing->checkpoint_bytes);
+        set(sizing, MW_BUFFER_CHECKPOINTS_STAGED, CHECKPOINT_RING, bytes);
     if (survey->checkpoints[MW_TIER_NVME])
-        set(sizing, MW_BUFFER_CHECKPOINTS_PINNED, CHECKPOINT_RING, sizing->checkpoint_bytes);
+        set(sizing, MW_BUFFER_CHECKPOINTS_PINNED, CHECKPOINT_RING, bytes);
 }
 
 static void

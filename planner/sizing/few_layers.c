@@ -291,7 +291,7 @@ mw_sizing_few_layers(const struct mw_sizing *sizing, int64_t rounds, struct mw_f
 
     *few = (struct mw_few_layers){0};
     if (sizing->pp > 1 || settings->unfold || mw_settings_update_apart(settings) ||
-        settings->drop_layers || mw_sizing_kept_layers(sizing) ||
+        settings->drop_layers || mw_sizing_recomputes_some(sizing) ||
         !mw_sizing_has_equal_layers(sizing))
         return false;
     g_autofree uint8_t *state = place_layers(sizing);

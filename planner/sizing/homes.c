@@ -247,6 +247,24 @@ checkpoint_dtype(const struct mw_sizing *sizing)
                                                        : settings->checkpoint_dtype;
 }
 
+int64_t
+mw_sizing_checkpoint_bytes(const struct mw_sizing *sizing, int64_t checkpoint)
+{
+    return mw_sizing_leaves_whole(sizing, checkpoint % sizing->checkpoint_count)
+               ? sizing->checkpoint_layer_bytes
+               : sizing->checkpoint_bytes;
+}
+
+int64_t
+mw_sizing_all_checkpoint_bytes(const struct mw_sizing *sizing)
+{
+    int64_t layers = mw_settings_keeps_whole(&sizing->settings) ? mw_sizing_kept_layers(sizing) : 0;
+    int64_t inputs = sizing->checkpoint_count / sizing->stretches - layers;
+
+    return sizing->micro_batches_in_flight *
+           (inputs * sizing->checkpoint_bytes + layers * sizing->checkpoint_layer_bytes);
+}
+
 /* Checkpoints: bsz·seq·hd elements every ci blocks (ZeRO-Infinity Sec. 3, Eq. 3); with tensor
  * slicing each rank keeps 1/tp of them (ZeRO-R, Pa), unless all keep the whole. */
 void
@@ -265,18 +283,20 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
         sizing->checkpoint_whole_bytes =
             mw_dtype_bytes(checkpoint_dtype(sizing), sizing->tokens * sizing->model->hidden);
     }
-    if (mw_settings_keeps_whole(&sizing->settings))
-        sizing->checkpoint_bytes = mw_sizing_layer_bytes(sizing);
+    if (mw_settings_keeps_whole(&sizing->settings)) {
+        sizing->checkpoint_count += mw_sizing_kept_layers(sizing);
+        sizing->checkpoint_layer_bytes = mw_sizing_layer_bytes(sizing);
+    }
     sizing->checkpoint_slots =
         sizing->checkpoint_count / sizing->stretches * sizing->micro_batches_in_flight;
     begin_tiers(&filler, &sizing->settings.placement[MW_STATE_ACTIVATIONS], sizing->ranks_per_node,
-                sizing->checkpoint_slots * sizing->checkpoint_bytes);
+                mw_sizing_all_checkpoint_bytes(sizing));
     sizing->checkpoint_home = g_new0(uint8_t, sizing->checkpoint_slots + 1);
     if (!mw_sizing_splits(sizing, MW_STATE_ACTIVATIONS))
         memset(sizing->checkpoint_home, next_tier(&filler, 0), sizing->checkpoint_slots);
     else
         for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
-            sizing->checkpoint_home[c] = next_tier(&filler, sizing->checkpoint_bytes);
+            sizing->checkpoint_home[c] = next_tier(&filler, mw_sizing_checkpoint_bytes(sizing, c));
 }
 
 bool

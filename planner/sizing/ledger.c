@@ -40,7 +40,8 @@ static void
 list_checkpoints(const struct mw_sizing *sizing, struct mw_sized_slot *slots)
 {
     for (int64_t c = 0; c < sizing->checkpoint_slots; c++)
-        slots[c] = (struct mw_sized_slot){sizing->checkpoint_home[c], sizing->checkpoint_bytes};
+        slots[c] = (struct mw_sized_slot){sizing->checkpoint_home[c],
+                                          mw_sizing_checkpoint_bytes(sizing, c)};
 }
 
 static void
@@ -181,10 +182,12 @@ sum_slots(struct mw_sizing *sizing)
 
     add_tensors(sizing, MW_BUFFER_PARAMETERS);
     add_tensors(sizing, MW_BUFFER_GRADIENTS);
-    int64_t alike = mw_sizing_splits(sizing, MW_STATE_ACTIVATIONS) ? 1 : sizing->checkpoint_slots;
-    for (int64_t c = 0; c < sizing->checkpoint_slots; c += alike)
+    bool alike =
+        !mw_sizing_splits(sizing, MW_STATE_ACTIVATIONS) && !mw_sizing_mixes_checkpoints(sizing);
+    int64_t count = alike ? sizing->checkpoint_slots : 1;
+    for (int64_t c = 0; c < sizing->checkpoint_slots; c += count)
         add_slots(sizing, MW_BUFFER_CHECKPOINTS, sizing->checkpoint_home[c],
-                  sizing->checkpoint_bytes, alike);
+                  mw_sizing_checkpoint_bytes(sizing, c), count);
     add_chunks(sizing);
     for (int kind = MW_BUFFER_HOME_KINDS; kind < MW_BUFFER_VECTORS; kind++)
         add_buffer(sizing, kind);

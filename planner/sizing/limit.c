@@ -21,9 +21,7 @@ int64_t
 mw_sizing_least_ops(const struct mw_sizing *sizing)
 {
     const struct mw_settings *s = &sizing->settings;
-    int passes =
-        s->checkpoint_interval && !mw_settings_keeps_whole(s) && !mw_sizing_kept_layers(sizing) ? 3
-                                                                                                : 2;
+    int passes = s->checkpoint_interval && !mw_sizing_kept_layers(sizing) ? 3 : 2;
     bool few = mw_sizing_folds_layers(sizing); /* layers and chunks may be said once */
     double ops = 0;
 

@@ -157,7 +157,7 @@ weights_ops(const struct mw_sizing *s, const struct passage *p)
 static int64_t
 layer_unit_ops(const struct mw_sizing *s, struct passage *p)
 {
-    bool recomputes = s->settings.checkpoint_interval > 0 && !mw_settings_keeps_whole(&s->settings);
+    bool recomputes = s->settings.checkpoint_interval > 0; /* kept layers are counted apart */
     int64_t pass = p->unit->tiles + p->unit->count - 1;
 
     p->loads = recomputes ? s->settings.param_loads : 2;
@@ -318,7 +318,8 @@ static int64_t
 checkpoint_ops(const struct mw_sizing *s)
 {
     int64_t of_pass = s->checkpoint_count / s->stretches, ops = 0;
-    int64_t alike = mw_sizing_splits(s, MW_STATE_ACTIVATIONS) ? 1 : of_pass;
+    bool unlike = mw_sizing_splits(s, MW_STATE_ACTIVATIONS) || mw_sizing_mixes_checkpoints(s);
+    int64_t alike = unlike ? 1 : of_pass;
     g_autofree int64_t *passes = s->stretches > 1 ? passes_of_places(s) : NULL;
 
     for (int64_t c = 0; c < s->checkpoint_slots; c += alike) {
@@ -329,7 +330,7 @@ checkpoint_ops(const struct mw_sizing *s)
         ops += alike * times *
                (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
                 2 * (s->checkpoint_home[c] == MW_TIER_NVME) +
-                (mw_sizing_gathers_checkpoints(s) && !mw_settings_keeps_whole(&s->settings)));
+                (mw_sizing_gathers_checkpoints(s) && !mw_sizing_leaves_whole(s, c % of_pass)));
     }
     return ops;
 }

@@ -3,18 +3,21 @@
 
 #include "planner/sizing/internal.h"
 
-/* Of several stretches the first: all are recomputed alike. */
+/* Of several stretches the first: all are recomputed alike.  Where no layer is named all are, or
+ * none if checkpoints are of activations. */
 struct mw_recomputed
 mw_sizing_recomputed(const struct mw_sizing *sizing)
 {
     const struct mw_settings *s = &sizing->settings;
-    bool all = s->recompute_layers < 1 || s->recompute_layers >= sizing->layers;
+    int64_t again = s->recompute_layers;
 
+    if (again < 1)
+        again = mw_settings_keeps_whole(s) ? 0 : sizing->layers;
     return (struct mw_recomputed){
         .begin = sizing->first_layer,
         .end = sizing->first_layer + sizing->layers / sizing->stretches,
         .interval = s->checkpoint_interval,
-        .kept = all ? 0 : sizing->layers - s->recompute_layers,
+        .kept = MAX(0, sizing->layers - again),
         .set = mw_layer_set_is_empty(&s->recompute_set) ? NULL : &s->recompute_set,
     };
 }
@@ -36,6 +39,26 @@ mw_sizing_kept_layers(const struct mw_sizing *sizing)
     return sizing->settings.checkpoint_interval ? mw_recomputed_kept(&recomputed) : 0;
 }
 
+bool
+mw_sizing_recomputes_some(const struct mw_sizing *sizing)
+{
+    int64_t kept = mw_sizing_kept_layers(sizing);
+
+    return kept > 0 && kept < sizing->layers;
+}
+
+bool
+mw_sizing_mixes_checkpoints(const struct mw_sizing *sizing)
+{
+    return mw_settings_keeps_whole(&sizing->settings) && mw_sizing_recomputes_some(sizing);
+}
+
+bool
+mw_sizing_leaves_whole(const struct mw_sizing *sizing, int64_t layer)
+{
+    return mw_settings_keeps_whole(&sizing->settings) && !mw_sizing_recomputes(sizing, layer);
+}
+
 int64_t
 mw_sizing_kept_of_model(const struct mw_sizing *first)
 {
@@ -43,7 +66,7 @@ mw_sizing_kept_of_model(const struct mw_sizing *first)
 
     for (const struct mw_sizing *stage = first; stage; stage = stage->next_stage)
         kept += mw_sizing_kept_layers(stage);
-    return kept;
+    return mw_settings_keeps_whole(&first->settings) && kept == first->model->layers ? 0 : kept;
 }
 
 int64_t
@@ -74,8 +97,7 @@ mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class)
 {
     int64_t blocks = mw_class_is_of_layers(class) ? sizing->classes[class].blocks : 0;
 
-    if (!blocks || !sizing->settings.checkpoint_interval ||
-        mw_settings_keeps_whole(&sizing->settings))
+    if (!blocks || !sizing->settings.checkpoint_interval)
         return 0;
     return blocks - kept_blocks(sizing, class);
 }
@@ -101,6 +123,8 @@ kept_of_stretch(const struct mw_sizing *sizing, bool stored)
 int64_t
 mw_sizing_kept_bytes(const struct mw_sizing *sizing, bool stored)
 {
+    if (mw_settings_keeps_whole(&sizing->settings))
+        return 0;
     if (sizing->stretches > 1)
         return sizing->settings.checkpoint_interval ? 0 : kept_of_stretch(sizing, stored);
     bool interval = sizing->settings.checkpoint_interval > 0;
@@ -148,9 +172,10 @@ mw_sizing_forward_s(const struct mw_sizing *sizing, enum mw_class class)
 int64_t
 mw_sizing_activation_sets(const struct mw_sizing *sizing)
 {
-    bool all = sizing->settings.checkpoint_interval && !mw_sizing_kept_layers(sizing);
+    bool leave = sizing->settings.checkpoint_interval &&
+                 (!mw_sizing_kept_layers(sizing) || mw_settings_keeps_whole(&sizing->settings));
 
-    return all ? 1 : sizing->micro_batches_in_flight;
+    return leave ? 1 : sizing->micro_batches_in_flight;
 }
 
 bool

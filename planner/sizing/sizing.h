@@ -300,7 +300,8 @@ struct mw_sizing {
     int64_t checkpoint_count;       /* groups of layers; 0 without checkpointing */
     int64_t checkpoint_slots;       /* for all micro-batches in flight, one after the other */
     int64_t checkpoint_parts;       /* into which the ranks of a tensor-slicing group divide each */
-    int64_t checkpoint_bytes;       /* one checkpoint, or a rank's part of it */
+    int64_t checkpoint_bytes;       /* of one that is a layer's input, or a rank's part of it */
+    int64_t checkpoint_layer_bytes; /* of one that is a layer's activations; 0: none is */
     int64_t checkpoint_whole_bytes; /* the same, of all tensor slices together */
     int64_t save_steps; /* from one save of what no extent of the state has to the next; 0: none */
     bool saves_in_step; /* it is part of every step's commit */
@@ -449,10 +450,21 @@ bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chu
 /* Which of the stage's layers are recomputed; it borrows from the sizing. */
 struct mw_recomputed mw_sizing_recomputed(const struct mw_sizing *sizing);
 bool mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer); /* of the stage */
-/* Layers whose activations are kept beside those that are recomputed; 0 where none is recomputed,
- * or all are. */
+/* Layers whose activations are kept beside those that are recomputed; 0 without checkpoints, or
+ * where all are recomputed.  Where checkpoints are of activations these are what is kept, of all
+ * layers if none is recomputed. */
 int64_t mw_sizing_kept_layers(const struct mw_sizing *sizing);
-int64_t mw_sizing_kept_of_model(const struct mw_sizing *first); /* of all stages */
+bool mw_sizing_recomputes_some(const struct mw_sizing *sizing); /* and keeps others */
+/* Whether checkpoints are of two sizes: of inputs and of activations. */
+bool mw_sizing_mixes_checkpoints(const struct mw_sizing *sizing);
+/* Whether the checkpoint of the stage's layer is of all its activations. */
+bool mw_sizing_leaves_whole(const struct mw_sizing *sizing, int64_t layer);
+/* Layers of all stages that are kept beside recomputed ones; 0 where none is recomputed. */
+int64_t mw_sizing_kept_of_model(const struct mw_sizing *first);
+/* Of a checkpoint: a layer's input, or all its activations.  Each layer has one then. */
+int64_t mw_sizing_checkpoint_bytes(const struct mw_sizing *sizing, int64_t checkpoint);
+int64_t
+mw_sizing_all_checkpoint_bytes(const struct mw_sizing *sizing); /* of all that live at once */
 /* Whether the parts of a checkpoint are gathered before it is recomputed from; slices that share
  * tokens begin with the part that they kept. */
 bool mw_sizing_gathers_checkpoints(const struct mw_sizing *sizing);
