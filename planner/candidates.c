@@ -2,6 +2,7 @@
 #include <glib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "planner/batches.h"
 #include "planner/planner.h"
@@ -11,6 +12,8 @@
 
 #define OPS_UNLIMITED (INT64_C(1) << 60)
 #define LAYERS_MAX ((1 << 20) - 1)
+/* Of more numbers of recomputed layers every n-th is tried. */
+#define RECOMPUTED_MAX 16
 
 static void
 place_state(struct mw_settings *s, enum mw_state state, enum mw_tier tier)
@@ -51,6 +54,8 @@ is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
     }
     if (!moved)
         return d->micro_batch == o->micro_batch && d->grad_accum == o->grad_accum &&
+               d->whole_checkpoints == o->whole_checkpoints &&
+               (d->whole_checkpoints != 1 || d->recompute_layers == o->recompute_layers) &&
                !memcmp(&d->recompute_set, &o->recompute_set, sizeof d->recompute_set);
     return d->micro_batch <= o->micro_batch &&
            d->micro_batch * d->grad_accum <= o->micro_batch * o->grad_accum && d->tiles >= o->tiles;
@@ -173,6 +178,26 @@ try_batches(struct search *search, struct mw_settings *s)
     return kept;
 }
 
+/* Where it is open how many layers are recomputed beside those whose activations leave.  With all
+ * of them memory has most room. */
+static bool
+try_recomputed(struct search *search, struct mw_settings *s)
+{
+    int64_t layers = search->request->model->layers, step = mw_divide_up(layers, RECOMPUTED_MAX);
+    bool kept = false;
+
+    if (s->recompute_layers != MW_RECOMPUTE_FASTEST)
+        return try_batches(search, s);
+    for (int64_t again = layers; again > -step; again -= step) {
+        struct mw_settings some = *s;
+        if ((search->any && kept) || (search->blame && again < layers))
+            break;
+        if (mw_planner_recompute_evenly(&some, layers, MAX(0, again)))
+            kept = try_batches(search, &some) || kept;
+    }
+    return kept;
+}
+
 /* Gradients that are not placed fill the GPU with optimizer state alone. */
 static uint32_t
 open_to_fill(const struct mw_settings *s)
@@ -206,7 +231,7 @@ try_exactly(struct search *search, const struct tiers *tiers)
         place_state(&s, MW_STATE_PARAMETERS, tiers->params);
     if (!s.placement[MW_STATE_ACTIVATIONS].count)
         place_state(&s, MW_STATE_ACTIVATIONS, tiers->activations);
-    return try_batches(search, &s);
+    return try_recomputed(search, &s);
 }
 
 /* Gradients follow the optimizer state, and stay in host memory while it has room, unless the

@@ -88,8 +88,10 @@ check_whole(const struct mw_settings *s, GError **error)
 {
     bool fewest = s->recompute_layers == MW_RECOMPUTE_FEWEST;
     bool nothing_again = s->param_loads == 2 && !recomputes_some(s);
+    if (fewest)
+        return mw_refuse(error, "{recompute-layers=fewest}: counts what the GPU has room to keep; "
+                                "with {checkpoints=activations} give a number of layers, or auto");
     const char *beside = s->checkpoint_interval > 1       ? "{activation-checkpoint-interval}"
-                         : fewest                         ? "{recompute-layers=fewest}"
                          : nothing_again                  ? "{param-loads=2}"
                          : s->drop_layers                 ? "{drop-layers}"
                          : s->checkpoint_dtype            ? "{checkpoint-bits=8}"
@@ -511,6 +513,9 @@ check_recompute(const struct mw_model *model, const struct mw_settings *s, GErro
                          "{recompute-layers=%" G_GINT64_FORMAT
                          "}: {activation-checkpoint-interval=0} recomputes nothing; leave one out",
                          s->recompute_layers);
+    if (s->recompute_layers == MW_RECOMPUTE_FASTEST && !mw_settings_keeps_whole(s))
+        return mw_refuse(error, "{recompute-layers=auto}: is of activations that leave the GPU; "
+                                "give {checkpoints=activations}, or {recompute-layers=fewest}");
     if (listed && s->checkpoint_interval == 0)
         return mw_refuse(error, "{recompute-list}: {activation-checkpoint-interval=0} recomputes "
                                 "nothing; leave one out");

@@ -41,6 +41,22 @@ layers_of(const struct walk *walk, int kind)
     return walk->all->classes[walk->kind[kind]].blocks;
 }
 
+bool
+mw_planner_recompute_evenly(struct mw_settings *settings, int64_t layers, int64_t again)
+{
+    settings->recompute_layers = MW_AUTO;
+    settings->recompute_set = (struct mw_layer_set){{0}};
+    settings->whole_checkpoints = again < layers;
+    if (again == 0)
+        return settings->param_loads != 2;
+    if (again < layers && layers > MW_LAYER_SET_MAX)
+        settings->recompute_layers = again;
+    for (int64_t layer = 0; again < layers && layers <= MW_LAYER_SET_MAX && layer < layers; layer++)
+        if (layer * again % layers < again)
+            mw_layer_set_add(&settings->recompute_set, layer);
+    return true;
+}
+
 /* Of each kind the first layers are recomputed.  Those of a kind cost alike and keep as much, so
  * which ones makes no difference. */
 static struct mw_sizing *

@@ -212,7 +212,11 @@ print_ways(FILE *out, const struct mw_result *r)
                                               100 * r->relu_sparsity));
     if (r->shares_slots)
         g_ptr_array_add(ways, g_strdup("slots that never meet share bytes"));
-    if (r->whole_checkpoints)
+    if (r->whole_checkpoints && r->kept_layers > 0)
+        g_ptr_array_add(ways, g_strdup_printf("activations of %" G_GINT64_FORMAT
+                                              " layers leave and come back",
+                                              r->kept_layers));
+    else if (r->whole_checkpoints)
         g_ptr_array_add(ways, g_strdup("all activations leave and come back"));
     if (r->scores_again)
         g_ptr_array_add(ways, g_strdup("attention's scores formed again"));

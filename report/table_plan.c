@@ -123,7 +123,7 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
         mw_grid_row(grid, "each checkpoint", "on every slice", NULL);
     if (r->checkpoint_bits)
         mw_grid_row(grid, "checkpoints in", integer_text(r->checkpoint_bits), "bits", NULL);
-    if (r->kept_layers > 0)
+    if (r->kept_layers > 0 && !r->whole_checkpoints)
         mw_grid_row(grid, "layers without", integer_text(r->kept_layers), NULL);
     mw_grid_row(grid, "parameter loads", integer_text(r->param_loads), NULL);
     mw_grid_row(grid, "tiles", integer_text(r->tiles), NULL);
@@ -143,6 +143,8 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
         mw_grid_row(grid, "delayed update", "from step", integer_text(r->dpu_start), NULL);
     if (r->whole_checkpoints)
         mw_grid_row(grid, "checkpoints of", "all", "activations", NULL);
+    if (r->whole_checkpoints && r->kept_layers > 0)
+        mw_grid_row(grid, "in layers", integer_text(r->kept_layers), NULL);
     if (r->schedule)
         mw_grid_row(grid, "schedule", r->schedule, NULL);
     if (r->virtual_stages > 1)

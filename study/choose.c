@@ -127,6 +127,7 @@ same_plan(const struct mw_settings *a, const struct mw_settings *b)
            a->grad_accum == b->grad_accum && a->tiles == b->tiles &&
            a->logits_chunks == b->logits_chunks && a->commit == b->commit &&
            a->checkpoint_interval == b->checkpoint_interval &&
+           a->whole_checkpoints == b->whole_checkpoints &&
            a->recompute_layers == b->recompute_layers &&
            !memcmp(&a->recompute_set, &b->recompute_set, sizeof a->recompute_set);
 }
@@ -452,6 +453,9 @@ keeping_all(const struct mw_settings *asked)
     struct mw_settings settings = *asked;
 
     settings.checkpoint_interval = 0;
+    /* Of activations that would leave.  Without them it is refused. */
+    if (settings.recompute_layers == MW_RECOMPUTE_FASTEST && settings.whole_checkpoints == 1)
+        settings.recompute_layers = MW_AUTO;
     settings.eager = true;
     return settings;
 }

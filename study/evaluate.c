@@ -669,6 +669,19 @@ beside_s(const struct mw_sizing *sizing, double passes_s, double update_s, doubl
     return fmax(passes_s + fmax(0, update_s - backward_s), drives_s);
 }
 
+/* Activations that leave do so beside forward, and come back beside backward: what either direction
+ * takes longer than its pass, nothing hides. */
+static double
+swapped_s(const struct mw_sizing *sizing, const double *terms, double own_s)
+{
+    double each_way_s = fmax(terms[MW_TERM_CHECKPOINT_PCIE], terms[MW_TERM_CHECKPOINT_NVME]) / 2;
+    double forward_s = own_s / (3 + recomputed_share(sizing));
+
+    return sizing->checkpoint_layer_bytes
+               ? fmax(forward_s, each_way_s) + fmax(own_s - forward_s, each_way_s)
+               : 0;
+}
+
 /* The terms of a closed form beside each other. */
 static struct mw_step_parts
 parts_of(const struct mw_sizing *sizing, const struct mw_hardware *hw,
@@ -692,7 +705,8 @@ parts_of(const struct mw_sizing *sizing, const struct mw_hardware *hw,
     double pcie_s =
         fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]) + t[MW_TERM_CHECKPOINT_PCIE] / 2;
     double sums_s = sums_on_gpu ? 0 : t[MW_TERM_GRADIENT_SUM];
-    double lanes_s = fmax(fmax(collectives_s, sums_s), fmax(pcie_s, nvme_s));
+    double lanes_s = fmax(fmax(fmax(collectives_s, sums_s), fmax(pcie_s, nvme_s)),
+                          swapped_s(sizing, t, own_s - hidden_s));
     double update_sm_s = hw->gpu_host_sm_share * t[MW_TERM_UPDATE] +
                          hw->gpu_copy_sm_share * (t[MW_TERM_RETURN] + t[MW_TERM_STATE_PCIE]) +
                          hw->gpu_nvme_sm_share * t[MW_TERM_STATE_NVME];

@@ -47,7 +47,7 @@ double mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *h
 struct mw_step_parts {
     double own_s;     /* operators, slicing and exchanges of experts, of all micro-batches */
     double compute_s; /* and what else the GPU computes, or lends: no less */
-    double lanes_s;   /* the busiest of the other lanes */
+    double lanes_s;   /* the busiest of the other lanes, or passes beside activations that leave */
     double passes_s;  /* forward and backward: the longer of both */
     double after_s;   /* gradients that are reduced behind them */
     double update_s;

@@ -2,6 +2,7 @@
 #include "base/format.h"
 #include "base/spell.h"
 #include "planner/batches.h"
+#include "planner/settings/table.h"
 #include "sim/kernels.h"
 #include "study/choose.h"
 #include "study/set_result.h"
@@ -235,14 +236,21 @@ keeper(const struct mw_question *question, const struct mw_sizing *sizing)
 
 /* That some layers keep their activations. */
 static void
-note_kept(const struct mw_sizing *sizing, int64_t kept, const char *who, GPtrArray *notes)
+note_kept(const struct mw_question *question, const struct mw_sizing *sizing, int64_t kept,
+          const char *who, GPtrArray *notes)
 {
+    g_autofree char *layers = mw_setting_text(mw_setting_find("recompute-list"), &sizing->settings);
     GString *note = g_string_new(NULL);
 
     g_string_printf(note,
                     "%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
-                    " layers are recomputed, the others keep their activations",
-                    sizing->model->layers - kept, sizing->model->layers);
+                    " layers are recomputed, the others %s their activations",
+                    sizing->model->layers - kept, sizing->model->layers,
+                    mw_settings_keeps_whole(&sizing->settings) ? "send away" : "keep");
+    if (question->settings.recompute_layers == MW_RECOMPUTE_FASTEST && layers) {
+        g_autofree char *named = mw_spelled_printf("; {recompute-list=%s} names them", layers);
+        g_string_append(note, named);
+    }
     if (mw_keeps_too_much(sizing))
         g_string_append_printf(note,
                                ", as requested, which may run out of memory: those fit once, not "
@@ -273,7 +281,7 @@ note_eager(const struct mw_question *question, const struct mw_sizing *sizing, G
             "no recomputation, as requested, may run out of memory: kept activations fit once, not "
             "%g times over, as %s them; {activation-checkpoint-interval=1} recomputes";
     if (kept)
-        note_kept(sizing, kept, who, notes);
+        note_kept(question, sizing, kept, who, notes);
     else if (why)
         g_ptr_array_add(notes,
                         mw_spelled_printf(why, mw_sizing_activations_kept(sizing->hardware), who));

@@ -34,6 +34,8 @@ PLACEMENTS = ("-s ddp", "-s zero-infinity-cpu --param-device cpu --optimizer-dev
               "--activation-device cpu", "-s zero-infinity-nvme --param-device nvme "
               "--activation-device nvme --optimizer-device nvme --nvme drive")
 
+SWAPPED = ("-H rtx4090 --gpus 2 --nodes 1 -s zero3 --checkpoints activations --activation-device cpu")
+
 
 def ask(box, options):
     answer = box.run(f"simulate {options} --json")
@@ -206,7 +208,9 @@ def check_bits(box, name):
                     "--recompute-layers fewest", "--recompute-layers 4 "
                     "--activation-checkpoint-interval 3",
                     "--recompute-list 1-2,4 --activation-checkpoint-interval 2",
-                    "--recompute-layers 2 --param-loads 2 --tiles 2"):
+                    "--recompute-layers 2 --param-loads 2 --tiles 2",
+                    "--checkpoints activations --recompute-layers 2",
+                    "--checkpoints activations --recompute-list 1,4 --param-loads 2"):
             shutil.rmtree(box.folder / "drive", ignore_errors=True)
             shutil.rmtree(box.folder / "out", ignore_errors=True)
             (box.folder / "drive").mkdir()
@@ -259,6 +263,79 @@ def check_plan(box):
         yield from refused(trained, ["wrong.txt"])
 
 
+def check_swapped_plan(box):
+    """Which layers send their activations away is said, and read back; another number is refused."""
+    line = "-m ./five -H rtx4090 -s zero3 --batch 2 --checkpoints activations --activation-device cpu"
+    planned = box.run(f"plan {line} --recompute-list 1,3 -o plan.txt --software memwall")
+    text = (box.folder / "plan.txt").read_text("utf-8")
+    said = " keeps 3 recomputes 1,3 "
+    if planned.status or said not in text or " whole-checkpoints" not in text:
+        yield f"{planned.err} {text[:800]}"
+    if box.run("simulate plan.txt -H rtx4090").status:
+        yield "not read back"
+    for old, new in ((said, " keeps 3 recomputes 1-2 "), (said, " keeps 2 recomputes 1-3 "), (said, " "),
+                     (" whole-checkpoints", ""), (" interval 1 ", " interval 2 ")):
+        box.write("wrong.txt", text.replace(old, new))
+        yield from refused(box.run("run --plan wrong.txt -H rtx4090 --data text.txt --steps 1"),
+                           ["wrong.txt"])
+
+
+def check_swapped_counts(box):
+    """Memory, traffic and FLOPs of Llama 3.1 8B, whose layers send activations away or are
+    recomputed, from the model's dimensions."""
+    line = ("-m llama-3.1-8b -H h100 -s ddp --gpus 1 --batch 1 --grad-accum 2 --seq 2048 "
+            "--set gpu.memory_gib=400 --software ideal --logits-chunks 1 --checkpoints activations "
+            "--activation-device cpu --activation-checkpoint-interval 1")
+    found = {number: ask(box, f"{line} {how}") for number, how in (
+        (0, ""), (12, "--recompute-layers 12"), (32, "--recompute-layers 32"))}
+
+    def held(answer, purpose):
+        return sum(row["bytes"] for row in answer["ledger"] if row["purpose"] == purpose)
+
+    def busy(answer, lane):
+        return next(row["busy_s"] for row in answer["lanes"] if row["name"] == lane)
+
+    layer, hidden = held(found[0], "activation-checkpoints") // 32, 2 * 2048 * 4096
+    # Inputs of both norms and of the MLP's last product, q, k, v, the result, gate, up, 4 bytes a
+    # head and token.
+    rows = 4 * 4096 + 4096 + 2 * 1024 + 3 * 14336
+    if not abs(layer / (2048 * (2 * rows + 4 * 32)) - 1) < 0.1:
+        yield f"a layer's activations: {layer} bytes"
+    if held(found[12], "activation-checkpoints") != 20 * layer + 12 * hidden or \
+            held(found[32], "activation-checkpoints") != 32 * hidden:
+        yield f"checkpoints {[held(answer, 'activation-checkpoints') for answer in found.values()]}"
+    if held(found[12], "checkpoint-buffers") != 2 * layer:
+        yield f"on the way {held(found[12], 'checkpoint-buffers')}"
+    for lane, share in (("d2h", (20 * layer + 12 * hidden) / (32 * layer)),
+                        ("h2d", (20 * layer + 12 * hidden) / (32 * layer))):
+        took = [busy(answer, lane) for answer in found.values()]
+        if not abs(took[1] / took[0] / share - 1) < 0.005:
+            yield f"{lane} takes {took}, {share} of the first expected"
+    took = [busy(answer, "compute") for answer in found.values()]
+    if not abs((took[1] - took[0]) / (took[2] - took[0]) - 12 / 32) < 1e-3:
+        yield f"computes for {took} with 0, 12 and 32 layers recomputed"
+
+
+def check_fastest(box):
+    """Neither nothing nor everything recomputed: with activations in host memory the best of some
+    numbers of layers beats both, and no number of first layers is better."""
+    line = ("-m llama-3.1-8b -H a100 -s zero-infinity-nvme --software memwall --checkpoints "
+            "activations --activation-device cpu --batch 4 --grad-accum 8 --seq 2048")
+    chosen = ask(box, f"{line} --recompute-layers auto")
+    line += " --activation-checkpoint-interval 1"
+    steps = {layers: ask(box, f"{line} --recompute-layers {layers}")["step_time_s"]
+             for layers in (1, 8, 16, 24, 32)}
+    steps[0] = ask(box, line)["step_time_s"]
+    if not 0 < chosen["settings"]["kept_layers"] < 32 or \
+            not chosen["step_time_s"] < 0.98 * min(steps.values()):
+        yield f"{chosen['step_time_s']} s, {steps}"
+    named = [note for note in chosen["notes"] if "--recompute-list" in note]
+    layers = named[0].split("--recompute-list ")[1].split()[0] if named else "none"
+    again = ask(box, f"{line} --recompute-list {layers}")
+    if again["step_time_s"] != chosen["step_time_s"]:
+        yield f"{named}: {again['step_time_s']} s, {chosen['step_time_s']} s chosen"
+
+
 def check_refusals(box):
     for options, words in (
             ("-H rtx4090 --recompute-layers 0", ["--recompute-layers", "from 1 to", "fewest"]),
@@ -272,7 +349,14 @@ def check_refusals(box):
             ("-H rtx4090 --recompute-list 3 --activation-checkpoint-interval 0",
              ["--recompute-list", "--activation-checkpoint-interval 0"]),
             ("-H rtx4090 -s zero3 --grad-accum 2 --micro-batch-order layer --recompute-list 3",
-             ["--micro-batch-order layer", "--recompute"])):
+             ["--micro-batch-order layer", "--recompute"]),
+            ("-H rtx4090 -s zero3 --recompute-layers auto", ["--recompute-layers auto",
+                                                             "--checkpoints activations"]),
+            (f"{SWAPPED} --recompute-layers fewest", ["--recompute-layers fewest", "auto"]),
+            *((f"{SWAPPED} --recompute-layers 2 {beside}", ["--checkpoints activations", beside.split()[0]])
+              for beside in ("--checkpoint-bits 8", "--drop-layers 1", "--pp 2")),
+            (f"{SWAPPED} --recompute-layers 2 --kept-bits 8",
+             ["--checkpoints activations", "--kept-bits"])):
         yield from refused(box.run(f"simulate -m gpt2 {options}"), words)
 
 
@@ -288,6 +372,9 @@ def tests(box):
         yield f"bits/{name}", check_bits(box, name)
     yield "dropped", check_dropped(box)
     yield "plan", check_plan(box)
+    yield "swapped, plan", check_swapped_plan(box)
+    yield "swapped, counts", check_swapped_counts(box)
+    yield "swapped, fastest", check_fastest(box)
     yield "refusals", check_refusals(box)
 
 

@@ -68,6 +68,7 @@ enum mw_fetch_stage { MW_FETCH_NC, MW_FETCH_CG, MW_FETCH_GG, MW_FETCH_STAGES };
 #define MW_SHARD_ALL 0
 #define MW_SHARD_NODE (-2)
 #define MW_RECOMPUTE_FEWEST (-2)
+#define MW_RECOMPUTE_FASTEST (-3)
 /* As many layers to a checkpoint as there are checkpoints: memory grows with the square root of the
  * layers (Chen et al., arXiv 1604.06174, Sec. 4.2). */
 #define MW_INTERVAL_SQRT (-2)
@@ -168,7 +169,9 @@ struct mw_settings {
     enum mw_dtype checkpoint_dtype;    /* of activation checkpoints; MW_DTYPE_NONE: dtype */
     int64_t recompute_layers;          /* the first so many are recomputed, the others keep their
                                     activations; MW_RECOMPUTE_FEWEST: as few as memory
-                                    has room for; MW_AUTO: all.  Of each pipeline stage */
+                                    has room for; MW_RECOMPUTE_FASTEST: beside activations
+                                    that leave as many as are fastest; MW_AUTO: all, or none
+                                    beside those.  Of each pipeline stage */
     struct mw_layer_set recompute_set; /* the same, layer by layer; empty: not stated */
     int checkpoint_partition;          /* 1: with tensor slicing each rank keeps its part of a
                                        checkpoint (ZeRO-R, Pa); 0: all of it, as all have it;

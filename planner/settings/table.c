@@ -37,8 +37,8 @@ static const struct mw_setting_choice checkpoint_choices[] = {
     {"16", MW_DTYPE_NONE}, {"8", MW_DTYPE_MXFP8}, {NULL, 0}};
 static const struct mw_setting_choice group_choices[] = {{"node", MW_SHARD_NODE}, {NULL, 0}};
 static const struct mw_setting_choice interval_choices[] = {{"sqrt", MW_INTERVAL_SQRT}, {NULL, 0}};
-static const struct mw_setting_choice recompute_choices[] = {{"fewest", MW_RECOMPUTE_FEWEST},
-                                                             {NULL, 0}};
+static const struct mw_setting_choice recompute_choices[] = {
+    {"fewest", MW_RECOMPUTE_FEWEST}, {"auto", MW_RECOMPUTE_FASTEST}, {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 static const struct mw_setting_choice context_choices[] = {
     {"ring", MW_CONTEXT_RING}, {"all-to-all", MW_CONTEXT_ALL_TO_ALL}, {NULL, 0}};
@@ -142,17 +142,19 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_MEMORY, "checkpoints", MW_SETTING_CHOICE, FIELD(whole_checkpoints), 0, 0, NULL,
      content_choices, "inputs|activations",
      "keep of a layer its input, and recompute the rest in backward, or all its activations, which "
-     "go to {activation-device} and come back: nothing is recomputed (default inputs; activations "
-     "with geeps)"},
+     "go to {activation-device} and come back: then nothing is recomputed but the layers that "
+     "{recompute-layers} or {recompute-list} names, which keep their input (default inputs; "
+     "activations with geeps)"},
     {MW_SETTINGS_MEMORY, "checkpoint-bits", MW_SETTING_CHOICE, FIELD(checkpoint_dtype), 0, 0, NULL,
      checkpoint_choices, "16|8",
      "keep activation checkpoints in 8 bits (mxfp8: a scale for each 32), from which backward "
      "recomputes; forward goes on with what it computed; 16: as all activations (default)"},
     {MW_SETTINGS_MEMORY, "recompute-layers", MW_SETTING_INTEGER, FIELD(recompute_layers), 1,
-     1 << 20, NULL, recompute_choices, "N|fewest",
+     1 << 20, NULL, recompute_choices, "N|fewest|auto",
      "recompute the first N layers alone, with {pp} of each stage, and keep the activations of the "
-     "others (default: all layers; fewest: as few as memory has room for, those that save least "
-     "time)"},
+     "others (default: all layers, or none with {checkpoints=activations}; fewest: as few as "
+     "memory has room for, those that save least time; auto: with {checkpoints=activations}, as "
+     "many as make the step fastest, evenly among the others)"},
     {MW_SETTINGS_MEMORY, "recompute-list", MW_SETTING_LAYERS, FIELD(recompute_set), 0, 0, "none",
      NULL, "LAYERS|none",
      "recompute these layers alone, such as 0-3,8; layers count from 0 (default none: as "
@@ -396,11 +398,15 @@ how_else(const struct mw_setting *setting, const char *text, bool whole)
         return mw_spelled(", or auto; fractions need {tp} or {cp}");
     if (setting->kind == MW_SETTING_INTEGER && end && *end && strchr("kKmM", *end) && !end[1])
         return g_strdup(", written out: k may be 1000 or 1024");
-    if (setting->open && setting->choices)
-        return g_strdup_printf(", or %s or %s", setting->choices->name, setting->open);
-    if (setting->open || setting->choices)
-        return g_strdup_printf(", or %s", setting->open ? setting->open : setting->choices->name);
-    return setting->kind == MW_SETTING_COUNT ? g_strdup(", as 15T or 1.5e13") : g_strdup("");
+    if (!setting->open && !setting->choices)
+        return g_strdup(setting->kind == MW_SETTING_COUNT ? ", as 15T or 1.5e13" : "");
+    GString *words = g_string_new(",");
+    for (const struct mw_setting_choice *choice = setting->choices; choice && choice->name;
+         choice++)
+        g_string_append_printf(words, " or %s", choice->name);
+    if (setting->open)
+        g_string_append_printf(words, " or %s", setting->open);
+    return g_string_free(words, FALSE);
 }
 
 static bool
@@ -762,10 +768,12 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
     }
     if (setting->kind == MW_SETTING_TRAIN)
         return parse_trained(setting, text, settings, error);
-    if (setting->choices && !strcmp(text, setting->choices->name)) {
-        store_integer(setting, settings, setting->choices->value);
-        return true;
-    }
+    for (const struct mw_setting_choice *choice = setting->choices; choice && choice->name;
+         choice++)
+        if (!strcmp(text, choice->name)) {
+            store_integer(setting, settings, choice->value);
+            return true;
+        }
     if (!parse_number(setting, text, sliced, &value, error))
         return false;
     if (setting->kind == MW_SETTING_REAL || setting->kind == MW_SETTING_COUNT)
