@@ -549,7 +549,7 @@ struct mw_step_shape {
     struct mw_decoder decoder;
 };
 
-/* Which of these layers, those of a program's stretch, are recomputed; it borrows from the shape. */
+/* Which layers of a stretch are recomputed; it borrows from the shape. */
 struct mw_recomputed mw_step_shape_recomputed(const struct mw_step_shape *shape, int64_t begin,
                                               int64_t end);
 

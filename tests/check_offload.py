@@ -281,6 +281,7 @@ def check_ranks(box):
     found = {}
     for options in ("-s zero3", "-s l2l", "-s streamed-update",
                     "-s geeps --activation-device cpu --param-device cpu --optimizer-device cpu",
+                    "-s geeps --activation-device cpu --recompute-layers 1",
                     f"{STREAMED} --micro-batch-order layer --partition owner --param-device nvme "
                     "--optimizer-device nvme"):
         for folder in ("drive", "out"):

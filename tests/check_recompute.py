@@ -14,7 +14,7 @@ import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from command import ROOT, Box, answer_of, answers_of, refused, sample
+from command import ROOT, Box, answer_of, answers_of, kill_after, refused, sample
 from tap import report_in
 
 SEED = 41
@@ -34,7 +34,7 @@ PLACEMENTS = ("-s ddp", "-s zero-infinity-cpu --param-device cpu --optimizer-dev
               "--activation-device cpu", "-s zero-infinity-nvme --param-device nvme "
               "--activation-device nvme --optimizer-device nvme --nvme drive")
 
-SWAPPED = ("-H rtx4090 --gpus 2 --nodes 1 -s zero3 --checkpoints activations --activation-device cpu")
+SWAPPED = "-H rtx4090 -s zero3 --checkpoints activations --activation-device cpu"
 
 
 def ask(box, options):
@@ -263,9 +263,31 @@ def check_plan(box):
         yield from refused(trained, ["wrong.txt"])
 
 
+def check_killed(box):
+    """A run whose layers are recomputed, or bring activations back from a drive, goes on after a
+    kill to the bits of one that was not killed."""
+    line = (f"-m ./five {RUN.replace('--steps 4', '--steps 8')} {PLACEMENTS[-1]} --grad-accum 2 "
+            "--checkpoints activations --recompute-list 0,3 --seed 5")
+    found = []
+    for how in ("whole", "resumed"):
+        shutil.rmtree(box.folder / "drive", ignore_errors=True)
+        shutil.rmtree(box.folder / "out", ignore_errors=True)
+        (box.folder / "drive").mkdir()
+        if how == "resumed":
+            kill_after(box, line, 3)
+            line = "--resume --nvme drive"
+        answer = box.run(f"run {line} --save out")
+        if answer.status:
+            yield f"{how}: {answer.err.strip()[-300:]}"
+            return
+        found.append((box.folder / "out" / "model.safetensors").read_bytes())
+    if found[0] != found[1]:
+        yield "other weights behind the kill"
+
+
 def check_swapped_plan(box):
-    """Which layers send their activations away is said, and read back; another number is refused."""
-    line = "-m ./five -H rtx4090 -s zero3 --batch 2 --checkpoints activations --activation-device cpu"
+    """Which layers send their activations away is said, and read back; others are refused."""
+    line = f"-m ./five {SWAPPED} --batch 2"
     planned = box.run(f"plan {line} --recompute-list 1,3 -o plan.txt --software memwall")
     text = (box.folder / "plan.txt").read_text("utf-8")
     said = " keeps 3 recomputes 1,3 "
@@ -273,8 +295,8 @@ def check_swapped_plan(box):
         yield f"{planned.err} {text[:800]}"
     if box.run("simulate plan.txt -H rtx4090").status:
         yield "not read back"
-    for old, new in ((said, " keeps 3 recomputes 1-2 "), (said, " keeps 2 recomputes 1-3 "), (said, " "),
-                     (" whole-checkpoints", ""), (" interval 1 ", " interval 2 ")):
+    for old, new in ((said, " keeps 3 recomputes 1-2 "), (said, " keeps 2 recomputes 1-3 "),
+                     (said, " "), (" whole-checkpoints", ""), (" interval 1 ", " interval 2 ")):
         box.write("wrong.txt", text.replace(old, new))
         yield from refused(box.run("run --plan wrong.txt -H rtx4090 --data text.txt --steps 1"),
                            ["wrong.txt"])
@@ -353,7 +375,8 @@ def check_refusals(box):
             ("-H rtx4090 -s zero3 --recompute-layers auto", ["--recompute-layers auto",
                                                              "--checkpoints activations"]),
             (f"{SWAPPED} --recompute-layers fewest", ["--recompute-layers fewest", "auto"]),
-            *((f"{SWAPPED} --recompute-layers 2 {beside}", ["--checkpoints activations", beside.split()[0]])
+            *((f"{SWAPPED} --recompute-layers 2 {beside}",
+               ["--checkpoints activations", beside.split()[0]])
               for beside in ("--checkpoint-bits 8", "--drop-layers 1", "--pp 2")),
             (f"{SWAPPED} --recompute-layers 2 --kept-bits 8",
              ["--checkpoints activations", "--kept-bits"])):
@@ -371,6 +394,7 @@ def tests(box):
     for name in ("llama-small", "gpt2-small"):
         yield f"bits/{name}", check_bits(box, name)
     yield "dropped", check_dropped(box)
+    yield "killed", check_killed(box)
     yield "plan", check_plan(box)
     yield "swapped, plan", check_swapped_plan(box)
     yield "swapped, counts", check_swapped_counts(box)

@@ -46,6 +46,8 @@ RUNS = {
     "some kept": f"{LLAMA} -s zero-offload --batch 2 --recompute-layers 1 "
                  "--activation-checkpoint-interval 1",
     "all activations leave": f"{GPT2} -s geeps --batch 2",
+    "some leave, some recomputed": f"{LLAMA} -s zero-offload --batch 2 --checkpoints activations "
+                                   "--activation-device cpu --recompute-layers 1",
     "layer by layer": f"{LLAMA} -s l2l --batch 2 --grad-accum 2",
     "adapters": f"{LLAMA} -s zero-offload --batch 2 --train lora:4 "
                 "--activation-checkpoint-interval 1",
