@@ -130,9 +130,10 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
     if (s->whole_checkpoints && (s->checkpoint_interval != 1 || s->layer_order))
         return mw_plan_refuse(check, "step: checkpoints of whole layers need interval 1, without "
                                      "layer-order");
-    if (s->checkpoint_dtype != MW_DTYPE_NONE && (s->whole_checkpoints || s->layer_order))
+    if (s->checkpoint_dtype != MW_DTYPE_NONE &&
+        ((s->whole_checkpoints && !s->kept_layers) || s->layer_order))
         return mw_plan_refuse(check,
-                              "step: has checkpoints in %s, with whole layers or layer-order",
+                              "step: has checkpoints in %s, with none of inputs or layer-order",
                               mw_dtype_name(s->checkpoint_dtype));
     if (s->layer_order && (!s->checkpoint_interval || s->kept_layers))
         return mw_plan_refuse(check, "step: layer-order needs an interval, and keeps no layers");

@@ -87,14 +87,16 @@ static bool
 check_whole(const struct mw_settings *s, GError **error)
 {
     bool fewest = s->recompute_layers == MW_RECOMPUTE_FEWEST;
-    bool nothing_again = s->param_loads == 2 && !recomputes_some(s);
+    bool loads_again = s->param_loads == 2 && !recomputes_some(s);
+    bool no_inputs = s->checkpoint_dtype && !recomputes_some(s);
+
     if (fewest)
         return mw_refuse(error, "{recompute-layers=fewest}: counts what the GPU has room to keep; "
                                 "with {checkpoints=activations} give a number of layers, or auto");
     const char *beside = s->checkpoint_interval > 1       ? "{activation-checkpoint-interval}"
-                         : nothing_again                  ? "{param-loads=2}"
+                         : loads_again                    ? "{param-loads=2}"
                          : s->drop_layers                 ? "{drop-layers}"
-                         : s->checkpoint_dtype            ? "{checkpoint-bits=8}"
+                         : no_inputs                      ? "{checkpoint-bits=8}"
                          : mw_kept_encodings(&s->kept_as) ? "encoded activations ({kept-bits})"
                          : s->pp > 1                      ? "{pp}"
                                                           : NULL;

@@ -48,7 +48,7 @@ mw_planner_recompute_evenly(struct mw_settings *settings, int64_t layers, int64_
     settings->recompute_set = (struct mw_layer_set){{0}};
     settings->whole_checkpoints = again < layers;
     if (again == 0)
-        return settings->param_loads != 2;
+        return settings->param_loads != 2 && settings->checkpoint_dtype == MW_DTYPE_NONE;
     if (again < layers && layers > MW_LAYER_SET_MAX)
         settings->recompute_layers = again;
     for (int64_t layer = 0; again < layers && layers <= MW_LAYER_SET_MAX && layer < layers; layer++)

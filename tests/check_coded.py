@@ -104,10 +104,13 @@ def check_fp8(box):
 def check_run(box):
     """The memory that a run reserves is that of its plan, and it has the bits of other places."""
     model = ROOT / "tests/fixtures/gpt2-small"
+    first = None
     for how in ("--checkpoint-bits 8 --activation-checkpoint-interval 1",
                 "--kept-bits 8 --activation-checkpoint-interval 0",
-                "--kept-bits 8 --checkpoint-bits 8 --recompute-layers 1"):
-        first = None
+                "--kept-bits 8 --checkpoint-bits 8 --recompute-layers 1",
+                "--checkpoint-bits 8 --recompute-layers 1",
+                "--checkpoint-bits 8 --recompute-layers 1 --checkpoints activations"):
+        first = first if "activations" in how else None # where others are kept changes no bits
         for where in ("gpu", "cpu", "nvme"):
             for name in ("drive", "out"):
                 shutil.rmtree(box.folder / name, ignore_errors=True)

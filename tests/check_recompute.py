@@ -377,7 +377,9 @@ def check_refusals(box):
             (f"{SWAPPED} --recompute-layers fewest", ["--recompute-layers fewest", "auto"]),
             *((f"{SWAPPED} --recompute-layers 2 {beside}",
                ["--checkpoints activations", beside.split()[0]])
-              for beside in ("--checkpoint-bits 8", "--drop-layers 1", "--pp 2")),
+              for beside in ("--drop-layers 1", "--pp 2")),
+            (f"{SWAPPED} --checkpoint-bits 8",
+             ["--checkpoints activations", "--checkpoint-bits 8"]),
             (f"{SWAPPED} --recompute-layers 2 --kept-bits 8",
              ["--checkpoints activations", "--kept-bits"])):
         yield from refused(box.run(f"simulate -m gpt2 {options}"), words)

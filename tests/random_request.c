@@ -354,7 +354,7 @@ draw_whole(struct mw_settings *s, int64_t layers, guint32 seed)
 {
     int64_t again = seed % 4 ? seed / 4 % layers : 0;
 
-    if (s->param_loads == 2 && !again)
+    if ((s->param_loads == 2 || s->checkpoint_dtype != MW_DTYPE_NONE) && !again)
         return;
     s->checkpoint_interval = 1;
     s->whole_checkpoints = 1;

@@ -272,7 +272,7 @@ check_sizing(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
 static void
 test_serialised_plans(void)
 {
-    int compared = 0;
+    int compared = 0, mixed = 0;
 
     for (guint32 seed = 0; seed < REQUESTS; seed++) {
         struct random_request request;
@@ -287,9 +287,11 @@ test_serialised_plans(void)
             continue;
         check_sizing(sizing, &request.hardware);
         compared++;
+        mixed += mw_sizing_mixes_checkpoints(sizing);
     }
-    g_test_message("%d plans", compared);
+    g_test_message("%d plans, %d with checkpoints of inputs and of activations", compared, mixed);
     g_assert_cmpint(compared, >, REQUESTS / 2);
+    g_assert_cmpint(mixed, >, REQUESTS / 50);
 }
 
 /* With overlap the form is a ceiling where it knows all that an op costs: no latency, as it leaves

@@ -12,7 +12,7 @@
 #define TEXT_EVERY 8
 
 struct tally {
-    int requests, refused, unfit, plans, unfolded, in_runs;
+    int requests, refused, unfit, plans, unfolded, in_runs, mixed;
 };
 
 /* --- memory ---------------------------------------------------------------------------------- */
@@ -429,6 +429,7 @@ check_plan(const struct mw_sizing *sizing, struct tally *tally)
     check_ledger(plan, sizing);
     check_buffers(plan, sizing);
     tally->in_runs += check_chunks(sizing);
+    tally->mixed += mw_sizing_mixes_checkpoints(sizing);
     check_contents(plan);
     check_transfers_fit(plan);
     check_reach(plan);
@@ -477,7 +478,9 @@ test_every_plan_holds(void)
                    "runs of chunks",
                    tally.requests, tally.refused, tally.unfit, tally.plans, tally.unfolded,
                    tally.in_runs);
+    g_test_message("%d with checkpoints of inputs and of activations", tally.mixed);
     g_assert_cmpint(tally.in_runs, >, PLANS / 100);
+    g_assert_cmpint(tally.mixed, >, PLANS / 1000);
 }
 
 int
