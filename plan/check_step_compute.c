@@ -305,7 +305,7 @@ waits_for_logits(const struct mw_step_check *check)
     bool all = shape->checkpoint_interval && !shape->layer_order && !check->stretch_step;
 
     for (int64_t l = check->layer_first; l < check->layer_behind; l++)
-        all = all && mw_recomputed_has(&recomputed, l);
+        all = all && (shape->whole_checkpoints || mw_recomputed_has(&recomputed, l));
     return all && check->plan->programs[check->program].in_flight > 1;
 }
 

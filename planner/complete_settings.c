@@ -89,6 +89,7 @@ check_whole(const struct mw_settings *s, GError **error)
     bool fewest = s->recompute_layers == MW_RECOMPUTE_FEWEST;
     bool loads_again = s->param_loads == 2 && !recomputes_some(s);
     bool no_inputs = s->checkpoint_dtype && !recomputes_some(s);
+    bool interleaved = mw_schedule_row(s->schedule)->interleaved;
 
     if (fewest)
         return mw_refuse(error, "{recompute-layers=fewest}: counts what the GPU has room to keep; "
@@ -98,7 +99,7 @@ check_whole(const struct mw_settings *s, GError **error)
                          : s->drop_layers                 ? "{drop-layers}"
                          : no_inputs                      ? "{checkpoint-bits=8}"
                          : mw_kept_encodings(&s->kept_as) ? "encoded activations ({kept-bits})"
-                         : s->pp > 1                      ? "{pp}"
+                         : interleaved                    ? "{schedule=interleaved}"
                                                           : NULL;
 
     bool named = mw_strategy_traits(s->strategy)->whole_checkpoints;

@@ -377,7 +377,7 @@ def check_refusals(box):
             (f"{SWAPPED} --recompute-layers fewest", ["--recompute-layers fewest", "auto"]),
             *((f"{SWAPPED} --recompute-layers 2 {beside}",
                ["--checkpoints activations", beside.split()[0]])
-              for beside in ("--drop-layers 1", "--pp 2")),
+              for beside in ("--drop-layers 1", "--activation-checkpoint-interval 2")),
             (f"{SWAPPED} --checkpoint-bits 8",
              ["--checkpoints activations", "--checkpoint-bits 8"]),
             (f"{SWAPPED} --recompute-layers 2 --kept-bits 8",

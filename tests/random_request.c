@@ -640,6 +640,7 @@ interleave(struct random_request *request)
     struct mw_settings *s = &request->settings;
 
     s->schedule = MW_SCHEDULE_INTERLEAVED;
+    s->whole_checkpoints = 0;
     s->virtual_stages = 2 + request->seed % 2;
     s->grad_accum *= s->pp;
     request->model.layers = s->pp * s->virtual_stages * (1 + request->seed / 2 % 2);

@@ -116,6 +116,47 @@ test_sizes(void)
     g_assert_cmpint(later, >, 0);
 }
 
+/* --- activations that leave ------------------------------------------------------------------ */
+
+static int swapped, mixed; /* plans whose stages send activations away; that recompute others */
+
+/* Of all layers, of some beside the first ones, or of every other one. */
+static void
+swap(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+    int64_t turn = request->seed / 6; /* six decide on schedules (random_request_stages) */
+
+    s->checkpoint_interval = s->whole_checkpoints = 1;
+    s->layer_order = 0;
+    s->kept_as = (struct mw_kept_as){0};
+    s->checkpoint_dtype = MW_DTYPE_NONE;
+    s->param_loads = MW_AUTO;
+    s->recompute_layers = turn % 3 == 1 ? 1 + turn / 3 % 3 : MW_AUTO;
+    s->recompute_set = (struct mw_layer_set){{0}};
+    for (int64_t layer = 0; turn % 3 == 2 && layer < request->model.layers; layer += 2)
+        mw_layer_set_add(&s->recompute_set, layer);
+}
+
+static void
+add_up_swapped(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
+{
+    add_up(sizing, hardware);
+    swapped += mw_sizing_leaves_any_whole(sizing);
+    for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage)
+        mixed += mw_sizing_mixes_checkpoints(stage);
+}
+
+static void
+test_swapped(void)
+{
+    for_pipelines_as(520000, swap, add_up_swapped);
+    g_test_message("%d plans with activations that leave, %d stages that recompute others", swapped,
+                   mixed);
+    g_assert_cmpint(swapped, >, REQUESTS / 20);
+    g_assert_cmpint(mixed, >, REQUESTS / 50);
+}
+
 /* --- what slices send between stages ---------------------------------------------------------- */
 
 static int scattered; /* plans whose slices send parts */
@@ -652,6 +693,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/pipeline/folded-and-unfolded", test_folded_and_unfolded);
     g_test_add_func("/pipeline/sizes", test_sizes);
+    g_test_add_func("/pipeline/swapped", test_swapped);
     g_test_add_func("/pipeline/scatter", test_scatter);
     g_test_add_func("/pipeline/copies", test_copies);
     g_test_add_func("/pipeline/extraction", test_extraction);

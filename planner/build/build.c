@@ -297,7 +297,7 @@ shape_of(const struct mw_sizing *sizing)
         .tensor_overlap = mw_sizing_tensor_overlap(sizing),
         .weights_later = mw_settings_weights_later(s),
         .updates_beside = mw_settings_update_beside(s),
-        .whole_checkpoints = mw_settings_keeps_whole(s),
+        .whole_checkpoints = mw_sizing_leaves_any_whole(sizing),
         .layer_order = mw_settings_layer_order(s),
         .updates_on_gpu = mw_settings_updates_on_gpu(s),
         .no_flush = mw_settings_no_flush(s),

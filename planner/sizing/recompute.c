@@ -59,6 +59,16 @@ mw_sizing_leaves_whole(const struct mw_sizing *sizing, int64_t layer)
     return mw_settings_keeps_whole(&sizing->settings) && !mw_sizing_recomputes(sizing, layer);
 }
 
+bool
+mw_sizing_leaves_any_whole(const struct mw_sizing *first)
+{
+    bool any = false;
+
+    for (const struct mw_sizing *stage = first; stage; stage = stage->next_stage)
+        any |= mw_settings_keeps_whole(&stage->settings) && mw_sizing_kept_layers(stage);
+    return any;
+}
+
 int64_t
 mw_sizing_kept_of_model(const struct mw_sizing *first)
 {
