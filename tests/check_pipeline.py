@@ -22,8 +22,8 @@ PLACES = {
     "some recomputed": "-s ddp --recompute-list 0",
     "zero3": "-s zero3",
     "offloaded": "-s zero-infinity-cpu --activation-checkpoint-interval 1 --activation-device cpu",
-    "swapped, some recomputed": "-s zero-infinity-cpu --checkpoints activations --activation-device "
-                                "cpu --recompute-list 0",
+    "swapped, some recomputed": "-s zero-infinity-cpu --checkpoints activations "
+                                "--activation-device cpu --recompute-list 0",
     "tiles": "-s zero2 --tiles 2 --logits-chunks 2",
     "frozen": "-s ddp --train norm1,norm2",
     "frozen, recomputed": "-s ddp --train qkv,final-norm --activation-checkpoint-interval 1",
