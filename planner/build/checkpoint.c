@@ -1,5 +1,6 @@
 /* Activation checkpoints: kept on the GPU, or sent to CPU or NVMe in forward and brought back ahead
- * of their recompute (ZeRO-Infinity Sec. 5.1.2). */
+ * of their recompute (ZeRO-Infinity Sec. 5.1.2).  Tensor slices may keep a part each, which they
+ * gather then (ZeRO-R, Sec. 6.1: Pa, and Pa+cpu). */
 #include <glib.h>
 
 #include "planner/build/internal.h"
@@ -68,18 +69,18 @@ load_from_nvme(struct builder *b, int64_t checkpoint, struct identity id)
     return pinned;
 }
 
-/* With tensor slicing each rank kept its part (ZeRO-R, Pa): gathers the parts before the
- * recompute. */
-static void
-all_gather_parts(struct builder *b, int64_t checkpoint, struct identity id)
+/* The parts that slices have kept.  Returns the slot of the whole checkpoint. */
+static uint32_t
+all_gather_parts(struct builder *b, uint32_t part, struct identity id)
 {
     int64_t bytes = b->sizing->checkpoint_whole_bytes;
+    uint32_t whole = mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_GATHERED]);
 
-    if (!mw_sizing_gathers_checkpoints(b->sizing))
-        return;
     mw_build_op(b, LANE_SLICING,
                 mw_work_collective(b, MW_OP_ALL_GATHER, of_checkpoint, b->tp_comm, bytes), id);
-    mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_MODIFY, MW_ROLE_CHECKPOINT);
+    mw_build_use(b, part, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, whole, MW_USE_DEFINE, MW_ROLE_DESTINATION);
+    return whole;
 }
 
 void
@@ -92,19 +93,18 @@ mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb)
                           (int32_t)mw_first_of_group(b, group), mb, b->checkpoint_tile[checkpoint],
                           0};
 
+    uint32_t loaded = b->checkpoint_home + checkpoint;
     if (tier != MW_TIER_GPU) {
-        uint32_t source = tier == MW_TIER_NVME ? load_from_nvme(b, checkpoint, id)
-                                               : b->checkpoint_home + checkpoint;
+        uint32_t source = tier == MW_TIER_NVME ? load_from_nvme(b, checkpoint, id) : loaded;
         mw_build_op(b, LANE_H2D,
                     mw_work_copy(b, MW_OP_H2D, of_checkpoint, b->sizing->checkpoint_bytes, false),
                     id);
         if (tier == MW_TIER_CPU && mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) == 0)
             mw_build_after(b, b->lane_last[LANE_COMPUTE]);
-        b->checkpoint_loaded[checkpoint] =
-            mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_STAGED]);
+        loaded = mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_STAGED]);
         mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
-        mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_DEFINE, MW_ROLE_DESTINATION);
+        mw_build_use(b, loaded, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     }
-    if (!whole)
-        all_gather_parts(b, checkpoint, id);
+    b->checkpoint_loaded[checkpoint] =
+        mw_sizing_gathers_checkpoints(b->sizing) ? all_gather_parts(b, loaded, id) : loaded;
 }

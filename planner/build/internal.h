@@ -175,7 +175,7 @@ struct builder {
     uint32_t *place_of;          /* [micro_batches * stretches] the place of a pass's activations */
     int64_t *group_of;           /* [sizing->layers] its checkpoint group, or -1 */
     int64_t *group_first;        /* [checkpoint_count] the first layer of a group */
-    uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */
+    uint32_t *checkpoint_loaded; /* [checkpoint] the slot where it was written, or is read from */
     uint16_t *checkpoint_tile;   /* [checkpoint] of the op that makes it, if it is a whole layer */
     uint32_t activation_sets;    /* of working memory: one per micro-batch that is kept */
     int *activation_turns;       /* [activation_sets] */
