@@ -28,7 +28,7 @@ def held(answer, purpose, tier):
 
 def check_bytes(box):
     """Each rank keeps a part of twelve checkpoints, or all of them, wherever they are.  Two pass
-    the GPU at a time, and of those in parts two are gathered, or one where none comes ahead."""
+    the GPU at a time, and of those in parts one is gathered."""
     for tier, more in (("gpu", ""), ("cpu", " --activation-device cpu")):
         for parts, setting in ((4, "on"), (1, "off")):
             answer = ask(box, f"{GPT2}{more} --checkpoint-partition {setting}")
@@ -38,11 +38,9 @@ def check_bytes(box):
             if answer["settings"].get("checkpoint_partition", "on") != setting:
                 yield f"{setting}: {answer['settings']}"
             passing = 2 * CHECKPOINT // parts if tier == "cpu" else 0
-            gathered = 2 * CHECKPOINT if parts > 1 else 0
+            gathered = CHECKPOINT if parts > 1 else 0
             if held(answer, "checkpoint-buffers", "gpu") != passing + gathered:
                 yield f"{setting} on {tier}: {held(answer, 'checkpoint-buffers', 'gpu')} in buffers"
-    if held(ask(box, f"{GPT2} --prefetch 0"), "checkpoint-buffers", "gpu") != CHECKPOINT:
-        yield "several are gathered at once, and none comes ahead"
     default = ask(box, GPT2)
     if held(default, "activation-checkpoints", "gpu") != 12 * CHECKPOINT // 4:
         yield "checkpoints are not divided unless that is asked for"

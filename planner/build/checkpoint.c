@@ -69,18 +69,14 @@ load_from_nvme(struct builder *b, int64_t checkpoint, struct identity id)
     return pinned;
 }
 
-/* The parts that slices have kept.  Returns the slot of the whole checkpoint. */
-static uint32_t
-all_gather_parts(struct builder *b, uint32_t part, struct identity id)
+static struct identity
+identity_back(const struct builder *b, int64_t group, uint32_t mb)
 {
-    int64_t bytes = b->sizing->checkpoint_whole_bytes;
-    uint32_t whole = mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_GATHERED]);
+    bool whole = mw_settings_keeps_whole(&b->sizing->settings);
 
-    mw_build_op(b, LANE_SLICING,
-                mw_work_collective(b, MW_OP_ALL_GATHER, of_checkpoint, b->tp_comm, bytes), id);
-    mw_build_use(b, part, MW_USE_READ, MW_ROLE_SOURCE);
-    mw_build_use(b, whole, MW_USE_DEFINE, MW_ROLE_DESTINATION);
-    return whole;
+    return (struct identity){whole ? MW_PHASE_BACKWARD : MW_PHASE_RECOMPUTE,
+                             (int32_t)mw_first_of_group(b, group), mb,
+                             b->checkpoint_tile[mw_checkpoint_at(b, group, mb)], 0};
 }
 
 void
@@ -88,11 +84,7 @@ mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb)
 {
     int64_t checkpoint = mw_checkpoint_at(b, group, mb);
     enum mw_tier tier = home_tier(b, checkpoint);
-    bool whole = mw_settings_keeps_whole(&b->sizing->settings);
-    struct identity id = {whole ? MW_PHASE_BACKWARD : MW_PHASE_RECOMPUTE,
-                          (int32_t)mw_first_of_group(b, group), mb, b->checkpoint_tile[checkpoint],
-                          0};
-
+    struct identity id = identity_back(b, group, mb);
     uint32_t loaded = b->checkpoint_home + checkpoint;
     if (tier != MW_TIER_GPU) {
         uint32_t source = tier == MW_TIER_NVME ? load_from_nvme(b, checkpoint, id) : loaded;
@@ -105,6 +97,22 @@ mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb)
         mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
         mw_build_use(b, loaded, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     }
-    b->checkpoint_loaded[checkpoint] =
-        mw_sizing_gathers_checkpoints(b->sizing) ? all_gather_parts(b, loaded, id) : loaded;
+    b->checkpoint_loaded[checkpoint] = loaded;
+}
+
+void
+mw_checkpoint_gather(struct builder *b, int64_t group, uint32_t mb)
+{
+    uint32_t *loaded = &b->checkpoint_loaded[mw_checkpoint_at(b, group, mb)];
+    uint32_t whole = b->slots[MW_BUFFER_CHECKPOINTS_GATHERED].first;
+
+    if (!mw_sizing_gathers_checkpoints(b->sizing))
+        return;
+    mw_build_op(b, LANE_SLICING,
+                mw_work_collective(b, MW_OP_ALL_GATHER, of_checkpoint, b->tp_comm,
+                                   b->sizing->checkpoint_whole_bytes),
+                identity_back(b, group, mb));
+    mw_build_use(b, *loaded, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, whole, MW_USE_DEFINE, MW_ROLE_DESTINATION);
+    *loaded = whole;
 }

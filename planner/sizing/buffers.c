@@ -669,12 +669,9 @@ set_checkpoints(struct mw_sizing *sizing, const struct survey *survey)
         set(sizing, MW_BUFFER_CHECKPOINTS_STAGED, CHECKPOINT_RING, sizing->checkpoint_bytes);
     if (survey->checkpoints[MW_TIER_NVME])
         set(sizing, MW_BUFFER_CHECKPOINTS_PINNED, CHECKPOINT_RING, sizing->checkpoint_bytes);
-    /* One is gathered while the group behind it is recomputed, if it comes ahead. */
-    bool ahead = mw_settings_fetch_depth(&sizing->settings, MW_FETCH_CG) > 0;
+    /* A group takes it over with its first operator: then the next one may be gathered. */
     if (mw_sizing_gathers_checkpoints(sizing))
-        set(sizing, MW_BUFFER_CHECKPOINTS_GATHERED,
-            MIN(sizing->checkpoint_slots, ahead ? CHECKPOINT_RING : 1),
-            sizing->checkpoint_whole_bytes);
+        set(sizing, MW_BUFFER_CHECKPOINTS_GATHERED, 1, sizing->checkpoint_whole_bytes);
 }
 
 static void

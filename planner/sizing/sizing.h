@@ -156,7 +156,7 @@ enum mw_buffer_kind {
     MW_BUFFER_GRADIENTS_SUMMED_SMALL,
     MW_BUFFER_GRADIENTS_PINNED, /* shards in host memory, to be accumulated or written */
     MW_BUFFER_GRADIENTS_PINNED_SMALL,
-    /* other buffers, whose slots are alike; whole checkpoints of which tensor slices keep parts */
+    /* other buffers, whose slots are alike; a whole checkpoint, of which slices keep parts */
     MW_BUFFER_CHECKPOINTS_GATHERED,
     MW_BUFFER_CHECKPOINTS_STAGED, /* on the GPU, for those that live elsewhere */
     MW_BUFFER_CHECKPOINTS_PINNED, /* in host memory, for those on NVMe */
