@@ -804,6 +804,11 @@ bool mw_plan_is_delayed(const struct mw_plan *plan);
  * and the sum alone comes home: these make them one after the other. */
 bool mw_plan_sums_passing(const struct mw_plan *plan, const struct mw_tensor *tensor);
 
+/* Whether tensor slices gather the checkpoints that layers are recomputed from: then each keeps a
+ * part of every checkpoint, and else all of it.  Parts are equal ones of whole blocks of the
+ * checkpoint's type, but the last of them may be shorter. */
+bool mw_plan_gathers_checkpoints(const struct mw_plan *plan);
+
 /* Elements of a part: its rows, and in part 0 also the elements that are not rows. */
 /*
  * Parts begin at multiples of MW_PART_ROW_GRAIN rows where they have MW_PART_ROWS_LEAST of them:

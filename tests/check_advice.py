@@ -370,7 +370,7 @@ UNFIT = [
     # Slicing is free, on this machine and on another one.
     ("-m llama-3.1-8b -H dgx-h100 --seq 900000", "--tp 8 --software deepspeed fits"),
     ("-m llama-3.1-8b -H rtx4090 --seq 1000000", 
-     "-H coreweave-a100-8x --tp 8 --software deepspeed fits (21.6 USD "),
+     "-H nebius-h200-8x --tp 4 --software deepspeed fits (28.0 USD "),
     ("-m llama-3.1-8b -H aws-g5-12xlarge --seq 500000",
      "-H lambda-b200 fits (6.99 USD an hour)"),
     # A drive, and no 32 times the memory that a workstation has.

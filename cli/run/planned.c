@@ -220,17 +220,6 @@ can_run_programs(const struct cli_training *run, GError **error)
 
 /* --- the slice of a rank --------------------------------------------------------------------- */
 
-/* Whether slices gather anything: checkpoints that each keeps a part of. */
-static bool
-gathers_checkpoints(const struct mw_plan *plan)
-{
-    for (uint32_t w = 0; w < plan->work_count; w++)
-        if (plan->works[w].kind == MW_OP_ALL_GATHER &&
-            plan->works[w].object == MW_OBJECT_CHECKPOINT)
-            return true;
-    return false;
-}
-
 static bool
 can_run_slices(const struct cli_training *run, GError **error)
 {
@@ -247,9 +236,6 @@ can_run_slices(const struct cli_training *run, GError **error)
                          "{optimizer=%s}: run takes its sums over the rows and columns of whole "
                          "matrices, which tensor slices do not have; give {tp=1}",
                          mw_optimizer_name(plan->shape.optimizer));
-    if (gathers_checkpoints(plan))
-        return mw_refuse(error, "{checkpoint-partition=on}: run keeps whole activation checkpoints "
-                                "in each tensor slice; give {checkpoint-partition=off}");
     return true;
 }
 

@@ -125,6 +125,8 @@ struct mw_trainer_variant {
     struct mw_trainer_operands {
         uint32_t inputs, results;
     } * operands_of;
+    struct mw_ranks_part checkpoint; /* in blocks of its type: of slices that gather it each keeps
+                                      * its shard; else that is all of it */
     uint32_t *set_of; /* [passes] set of activations; NULL: the micro-batch's number modulo sets */
     void **coded;     /* [sets][layers_held] where its activations are stored meanwhile, or NULL */
     struct mw_shared_activations *shared; /* [sets]: one per micro-batch that is kept */
@@ -271,6 +273,8 @@ void mw_trainer_take_down(struct mw_trainer *trainer);
 
 /* Bytes of all activations of a layer. */
 int64_t mw_trainer_layer_bytes(const struct mw_trainer *trainer);
+/* Of activation checkpoints. */
+enum mw_dtype mw_trainer_checkpoint_dtype(const struct mw_trainer *trainer);
 
 /* --- exec/trainer/operands.c: whether a plan's ops can be executed --- */
 /* Call the first for a plan, the second once its tensors are indexed, the third once the current
@@ -381,6 +385,10 @@ bool mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error);
 int mw_trainer_data_stream(const struct mw_trainer *trainer, int stream);
 /* Sums up what the slices of an operator have made, on all of them. */
 bool mw_trainer_is_sum(const struct mw_work *work);
+/* Gathers the parts of a checkpoint that slices have kept. */
+bool mw_trainer_is_gathered_checkpoint(const struct mw_work *work);
+/* Whether it is either, and so among the slices of a model. */
+bool mw_trainer_is_of_slices(const struct mw_work *work);
 bool mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Whether a collective is of device memory only, not of numbers that hosts agree upon. */

@@ -236,6 +236,27 @@ mw_trainer_layer_bytes(const struct mw_trainer *trainer)
     return layout_of(trainer, 1).layer_bytes;
 }
 
+enum mw_dtype
+mw_trainer_checkpoint_dtype(const struct mw_trainer *trainer)
+{
+    const struct mw_step_shape *shape = &trainer->plan->shape;
+
+    return shape->checkpoint_dtype == MW_DTYPE_NONE ? (enum mw_dtype)shape->dtype
+                                                    : (enum mw_dtype)shape->checkpoint_dtype;
+}
+
+static struct mw_ranks_part
+part_checkpoint(const struct mw_trainer *trainer)
+{
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    int64_t block = mw_dtype_row(mw_trainer_checkpoint_dtype(trainer))->block_elements;
+    int64_t blocks = (trainer->tokens * decoder->hidden + block - 1) / block;
+    int64_t slices = mw_plan_gathers_checkpoints(trainer->plan) ? MAX(1, decoder->slice.count) : 1;
+
+    return (struct mw_ranks_part){.elements = blocks,
+                                  .shard_elements = (blocks + slices - 1) / slices};
+}
+
 /* Counts the layers that a set of activations has, and the sets.  Returns how many of these layers
  * keep theirs. */
 static int64_t
@@ -530,6 +551,7 @@ set_up_variant(struct mw_trainer *trainer, const struct mw_exec_backend *run, GE
     struct mw_trainer_variant *it = trainer->variant;
 
     index_homes(it);
+    it->checkpoint = part_checkpoint(trainer);
     if (!mw_trainer_check_names(trainer, error) || !map_step(trainer, error) ||
         !mw_trainer_set_up_no_flush(trainer, error) || !mw_trainer_check_operands(trainer, error))
         return false;
