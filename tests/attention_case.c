@@ -50,16 +50,16 @@ mw_attention_case_init(struct mw_attention_case *c, const struct mw_ref_attentio
     *c = (struct mw_attention_case){.plain = *plain, .rows = plain->batch * plain->seq};
     int64_t q = q_columns(c), kv = kv_columns(c);
     c->ld = q + 2 * kv + gap;
-    c->shape = (struct mw_attention){plain->batch,
-                                     plain->seq,
-                                     plain->heads,
-                                     plain->kv_heads,
-                                     plain->head_dim,
-                                     c->ld,
-                                     c->ld,
-                                     c->ld,
-                                     q,
-                                     (float)plain->scale};
+    c->shape = (struct mw_attention){.batch = plain->batch,
+                                     .seq = plain->seq,
+                                     .heads = plain->heads,
+                                     .kv_heads = plain->kv_heads,
+                                     .head_dim = plain->head_dim,
+                                     .ld_q = c->ld,
+                                     .ld_k = c->ld,
+                                     .ld_v = c->ld,
+                                     .ld_o = q,
+                                     .scale = (float)plain->scale};
     c->q = mw_tensor_random(c->rows * q, 4.0);
     c->k = mw_tensor_random(c->rows * kv, 4.0);
     c->v = mw_tensor_random(c->rows * kv, 2.0);
