@@ -205,6 +205,7 @@ take_digits(const struct cli_training *training, uint64_t now[CLI_DIGITS])
 
     now[CLI_DIGITS_LOGITS_CHUNKS] = (uint64_t)s->token_chunks;
     now[CLI_DIGITS_TILES] = (uint64_t)s->tiles;
+    now[CLI_DIGITS_CONTEXT] = s->context_ranks > 1 ? s->context : 0;
 }
 
 /* The options of a cosine do not matter while the rate is constant. */

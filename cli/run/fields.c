@@ -93,6 +93,7 @@ const struct cli_run_field cli_run_digits[CLI_DIGITS] = {
     [CLI_DIGITS_LOGITS_CHUNKS] = {"logits-chunks", "--logits-chunks", CLI_FIELD_WHOLE, 1,
                                   BATCH_MAX},
     [CLI_DIGITS_TILES] = {"tiles", "--tiles", CLI_FIELD_WHOLE, 1, BATCH_MAX},
+    [CLI_DIGITS_CONTEXT] = {"cp-kind", "--cp-kind", CLI_FIELD_CONTEXT, 0, MW_CONTEXT_COUNT - 1},
 };
 
 /* Where the data is. */
@@ -136,6 +137,8 @@ name_of(enum cli_field_kind kind, uint64_t value)
         return families[value];
     case CLI_FIELD_ACTIVATION:
         return mw_activation_name((int)value);
+    case CLI_FIELD_CONTEXT:
+        return mw_context_name((int)value);
     default:
         return NULL;
     }

@@ -190,6 +190,11 @@ can_run_without_flush(const struct cli_training *run, GError **error)
     if (mw_plan_degree(run->answer->plan, MW_AXIS_TP) > 1)
         return mw_refuse(error, "{tp}: tensor slices agree on the norm of their stage, which run "
                                 "does not without a flush; give {tp=1}, or {schedule=1f1b}");
+    if (shape->context_ranks > 1)
+        return mw_refuse(error,
+                         "{cp=%u}: run shares no sequences between ranks without a flush; "
+                         "give {cp=1}, or {schedule=1f1b}",
+                         shape->context_ranks);
     if (mw_plan_degree(run->answer->plan, MW_AXIS_DP) > 1 && spread)
         return mw_refuse(error, "{strategy=zero1}: run divides no optimizer state without a flush; "
                                 "give {strategy=ddp}");
