@@ -57,8 +57,9 @@ bool mw_tokens_check(const struct mw_tokens *tokens, GError **error);
 bool mw_tokens_sample(const struct mw_tokens *tokens, uint64_t *digest, GError **error);
 
 /* The micro-batch of `place` in the step that starts at `cursor`: place->sequences * seq inputs, or
- * the rank's share of each sequence, and as many targets, each one token later.  Micro-batch m of rank r starts m * ranks + r
- * micro-batches after the cursor.  A token beyond the vocabulary is an error. */
+ * the rank's share of each sequence, and as many targets, each one token later.  Micro-batch m of
+ * rank r starts m * ranks + r micro-batches after the cursor.  A token beyond the vocabulary is an
+ * error. */
 bool mw_tokens_batch(const struct mw_tokens *tokens, const struct mw_cursor *cursor,
                      const struct mw_batch_place *place, int32_t *inputs, int32_t *targets,
                      GError **error);

@@ -1,7 +1,7 @@
 /*
  * Attention by blocks of queries and keys with a running maximum and sum (FlashAttention,
- * arXiv 2205.14135, Algorithm 1), causal, or of all keys.  A thread takes CHUNK queries of one head of k and v, packs the
- * keys and values that they see, and goes through the heads of the group.
+ * arXiv 2205.14135, Algorithm 1), causal, or of all keys.  A thread takes CHUNK queries of one head
+ * of k and v, packs the keys and values that they see, and goes through the heads of the group.
  */
 #include "exec/device/cpu/attention.h"
 #include "exec/device/cpu/isa.h"
