@@ -115,6 +115,9 @@ struct mw_trainer_ring {
     GCond changed;
     int64_t keys, gradients, done; /* blocks */
     bool stopped;
+    /* How long what passes has waited for attention, and attention for what passes; each is of the
+     * thread that waits. */
+    int64_t pass_waited_ns, attention_waited_ns;
 };
 
 /* Looked up once for a variant: the places of its slots, and what its ops need. */
@@ -421,6 +424,9 @@ int64_t mw_trainer_pass_bytes(const struct mw_trainer *trainer, const struct mw_
 /* Computes attention to the blocks that an op is of, as they come. */
 bool mw_trainer_attend_ring(struct mw_trainer *trainer, const struct mw_op *op,
                             struct mw_compute *compute, GError **error);
+/* How long such ops, all so far, have waited for each other: the passes, or attention.  In the
+ * thread of their lane. */
+int64_t mw_trainer_ring_waited_ns(const struct mw_trainer *trainer, const struct mw_work *work);
 /* After a failure: ops that wait for blocks fail. */
 void mw_trainer_stop_ring(struct mw_trainer *trainer);
 

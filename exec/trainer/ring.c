@@ -8,6 +8,7 @@
  * one room to the other.  So keys may come into a room once attention is through with the block
  * that lies there, and a gradient may go on once attention has added its own part.
  */
+#include "base/clock.h"
 #include "base/error.h"
 #include "exec/trainer/internal.h"
 
@@ -49,16 +50,38 @@ count_up(struct mw_trainer *trainer, int64_t *blocks)
 }
 
 static bool
-wait_for(struct mw_trainer *trainer, const int64_t *blocks, int64_t count, GError **error)
+wait_for(struct mw_trainer *trainer, const int64_t *blocks, int64_t count, int64_t *waited_ns,
+         GError **error)
 {
     struct mw_trainer_ring *ring = &trainer->ring;
 
     g_mutex_lock(&ring->mutex);
+    int64_t began_ns = *blocks < count ? mw_clock_now_ns() : 0;
     while (*blocks < count && !ring->stopped)
         g_cond_wait(&ring->changed, &ring->mutex);
+    *waited_ns += began_ns ? mw_clock_now_ns() - began_ns : 0;
     bool good = !ring->stopped;
     g_mutex_unlock(&ring->mutex);
     return good || mw_fail(error, MW_ERROR_DEVICE, "the ring of ranks has stopped");
+}
+
+/* Whether attention is through with so many blocks. */
+static bool
+wait_for_attention(struct mw_trainer *trainer, int64_t count, GError **error)
+{
+    struct mw_trainer_ring *ring = &trainer->ring;
+
+    return wait_for(trainer, &ring->done, count, &ring->pass_waited_ns, error);
+}
+
+int64_t
+mw_trainer_ring_waited_ns(const struct mw_trainer *trainer, const struct mw_work *work)
+{
+    if (mw_trainer_is_pass(work))
+        return trainer->ring.pass_waited_ns;
+    return work->kind == MW_OP_COMPUTE && mw_operator_row(work->operator_)->attends
+               ? trainer->ring.attention_waited_ns
+               : 0;
 }
 
 void
@@ -109,7 +132,7 @@ pass_forward(struct mw_trainer *trainer, const struct mw_op *op, const struct mw
     bool good = true;
 
     for (int64_t number = 1; good && number < ranks; number++)
-        good = (number <= 2 || wait_for(trainer, &ring->done, number - 1, error)) &&
+        good = (number <= 2 || wait_for_attention(trainer, number - 1, error)) &&
                hop(trainer, op, compute->shared->ring, number, &ring->keys, error);
     return good;
 }
@@ -129,7 +152,7 @@ pass_backward(struct mw_trainer *trainer, const struct mw_op *op, const struct m
         if (number < ranks)
             good = hop(trainer, op, shared->ring, number, &ring->keys, error);
         if (good && number > 1)
-            good = wait_for(trainer, &ring->done, number, error) &&
+            good = wait_for_attention(trainer, number, error) &&
                    hop(trainer, op, shared->ring_gradient, number, &ring->gradients, error);
     }
     end_ring(trainer);
@@ -162,10 +185,11 @@ static bool
 wait_for_block(struct mw_trainer *trainer, const struct mw_op *op, int64_t block, GError **error)
 {
     struct mw_trainer_ring *ring = &trainer->ring;
+    int64_t *waited_ns = &ring->attention_waited_ns;
 
-    return wait_for(trainer, &ring->keys, block, error) &&
+    return wait_for(trainer, &ring->keys, block, waited_ns, error) &&
            (op->phase != MW_PHASE_BACKWARD || block < 2 ||
-            wait_for(trainer, &ring->gradients, block - 1, error));
+            wait_for(trainer, &ring->gradients, block - 1, waited_ns, error));
 }
 
 bool

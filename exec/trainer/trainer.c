@@ -235,22 +235,24 @@ hold_back(const struct mw_trainer *trainer, const struct mw_op *op, int64_t begi
         continue;
 }
 
-/* Time waited for other ranks to reach the op's collective, over all such ops of its lane so
- * far. */
+/* Time waited for other ranks to reach the op's collective, or for blocks of a ring, over all such
+ * ops of its lane so far. */
 static int64_t
 waited_ns(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     const struct mw_lane *lane = &trainer->plan->lanes[op->lane];
+    const struct mw_work *work = &trainer->plan->works[op->work];
     bool collective = lane->kind == MW_LANE_COLLECTIVE;
     int turns;
 
     if (trainer->world_ranks == 1 || (!collective && trainer->variant->no_flush))
         return 0;
-    if (collective || trainer->plan->works[op->work].kind == MW_OP_COMMIT)
+    if (collective || work->kind == MW_OP_COMMIT)
         return mw_ranks_waited_ns(trainer->options.ranks,
-                                  collective ? mw_trainer_stream(trainer, op) : 0);
+                                  collective ? mw_trainer_stream(trainer, op) : 0) +
+               mw_trainer_ring_waited_ns(trainer, work);
     turns = mw_trainer_turn_stream(trainer, op);
-    return turns < 0 ? 0 : trainer->turns_waited_ns[turns];
+    return turns < 0 ? mw_trainer_ring_waited_ns(trainer, work) : trainer->turns_waited_ns[turns];
 }
 
 static enum mw_exec_outcome
