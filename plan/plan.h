@@ -35,6 +35,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "plan/context.h"
 #include "plan/decoder.h"
 #include "plan/dtype.h"
 #include "plan/encodings.h"
@@ -493,13 +494,6 @@ struct mw_use_stride {
     uint32_t ring_first, ring_count; /* slots that take turns; 0: slots in an open row */
 };
 
-/* How ranks that share the tokens of sequences compute attention. */
-enum mw_context {
-    MW_CONTEXT_RING,       /* keys and values pass around a ring (arXiv 2310.01889) */
-    MW_CONTEXT_ALL_TO_ALL, /* each rank gets whole sequences of some heads (arXiv 2309.14509) */
-    MW_CONTEXT_COUNT
-};
-
 #define MW_PLAN_MICRO_BATCHES_MAX 65536 /* that mw_op.micro_batch can tell apart */
 #define MW_PLAN_MAX_WORLD (1u << 22)    /* ranks: no existing machine has more */
 #define MW_MAX_DEPS_PER_OP 255
@@ -553,6 +547,13 @@ static inline int64_t
 mw_step_shape_tokens(const struct mw_step_shape *shape)
 {
     return shape->sequences * shape->seq / (shape->context_ranks > 1 ? shape->context_ranks : 1);
+}
+
+/* Those of each sequence. */
+static inline int64_t
+mw_step_shape_seq(const struct mw_step_shape *shape)
+{
+    return shape->seq / (shape->context_ranks > 1 ? shape->context_ranks : 1);
 }
 
 struct mw_plan {

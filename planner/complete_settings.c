@@ -753,9 +753,6 @@ mw_settings_run(const struct mw_settings *s, GError **error)
                          "ask `memwall simulate`",
                          group);
     }
-    if (s->cp > 1)
-        return mw_refuse(error, "{cp=%" G_GINT64_FORMAT "}: run keeps sequences whole; give {cp=1}",
-                         s->cp);
     if (s->capacity_factor > 0)
         return mw_refuse(error,
                          "{capacity-factor=%.15g}: run does not limit the tokens of experts; leave "

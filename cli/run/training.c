@@ -250,9 +250,12 @@ open_data(struct cli_training *run, GError **error)
     int slices = (int)run->slices, parts = slices * (int)run->stages;
     int ranks =
         MAX(1, mw_ranks_count(run->ranks) / parts); /* the trainer says if there are fewer */
-    run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks) / slices % ranks,
-                                         .ranks = ranks,
-                                         .sequences = run->sequences};
+    int sharers = (int)MAX(1, run->share.count);
+    run->place =
+        (struct mw_batch_place){.rank = mw_ranks_index(run->ranks) / slices % ranks / sharers,
+                                .ranks = MAX(1, ranks / sharers),
+                                .sequences = run->sequences,
+                                .share = run->share};
     if (!open_tokens(run, s->seq, error))
         return false;
     const struct mw_commit_record *record =

@@ -368,6 +368,8 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
         if (!hops && of_slices && lane->index != MW_TRAINER_SLICING_STREAM)
             return refuse(error, "collectives of tensor slices in a lane of others");
         if (!hops && lane->index == MW_TRAINER_SLICING_STREAM &&
+            !mw_trainer_is_exchange(&plan->works[op->work]) &&
+            !mw_trainer_is_pass(&plan->works[op->work]) &&
             (!mw_decoder_is_slice(&plan->shape.decoder) || !of_slices))
             return refuse(error, "tensor slices that share more than sums and checkpoints; "
                                  "{tp=1} runs");
@@ -443,8 +445,13 @@ group_ranks(struct mw_trainer *trainer)
 {
     int slices = (int)count_slices(trainer->plan), world_rank = (int)trainer->world_rank;
     int first = world_rank - (int)trainer->rank * slices, count = (int)trainer->ranks;
+    int sharers = (int)mw_decoder_sharers(&trainer->plan->shape.decoder);
+    int of_sequence = (int)trainer->rank / sharers * sharers;
     struct mw_ranks *ranks = trainer->options.ranks;
 
+    mw_ranks_group(ranks, MW_TRAINER_CONTEXT_STREAM, first + of_sequence * slices, slices, sharers);
+    if (count == (int)trainer->world_ranks)
+        return;
     if (slices > 1)
         mw_ranks_group(ranks, MW_TRAINER_SLICING_STREAM, world_rank - world_rank % slices, 1,
                        slices);
@@ -482,6 +489,9 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
     }
     if (plan->world_ranks % (count_slices(plan) * mw_plan_degree(plan, MW_AXIS_PP)))
         return refuse(error, "slices and stages that do not divide them");
+    if (plan->world_ranks / (count_slices(plan) * mw_plan_degree(plan, MW_AXIS_PP)) %
+        MAX(1, plan->shape.context_ranks))
+        return refuse(error, "groups that share sequences and do not divide them");
     find_data_rank(trainer);
     if (trainer->world_ranks == 1)
         return true;
@@ -489,12 +499,13 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
         return refuse(error, "pipeline stages on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && mw_decoder_is_slice(&plan->shape.decoder))
         return refuse(error, "tensor slices on this backend; {backend=cpu} runs");
+    if (trainer->options.backend->apart && plan->shape.context_ranks > 1)
+        return refuse(error, "shared sequences on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && !trainer->options.backend->join)
         return refuse(error, "this backend; {backend=cpu} runs");
     for (uint32_t v = 0; v < trainer->options.variants->plan_count; v++)
         if (!check_ops(trainer->options.variants->plans[v], trainer->options.backend, error))
             return false;
-    if (trainer->ranks < trainer->world_ranks)
-        group_ranks(trainer);
+    group_ranks(trainer);
     return true;
 }

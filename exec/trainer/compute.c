@@ -231,8 +231,8 @@ whole_checkpoint(struct mw_trainer *trainer, const struct mw_op *op,
            storage->backend->copy(storage->device, to[1], from[1], rest, error);
 }
 
-static struct mw_compute
-bind(struct mw_trainer *trainer, const struct mw_op *op)
+struct mw_compute
+mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op)
 {
     uint32_t logits = mw_trainer_slot(trainer, op, MW_ROLE_LOGITS);
     struct mw_compute compute = {
@@ -242,7 +242,7 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
         .of_weights = trainer->plan->works[op->work].object == MW_OBJECT_GRADIENTS,
         .dtype = trainer->plan->shape.dtype,
         .sequences = trainer->plan->shape.sequences,
-        .seq = trainer->plan->shape.seq,
+        .seq = mw_step_shape_seq(&trainer->plan->shape),
         .loss = trainer->loss,
         .shared = &trainer->variant->shared[mw_trainer_set(trainer, op)],
         .input = layer_activations(trainer, op, computed_from(trainer, 0))->x,
@@ -283,7 +283,7 @@ mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError
     int64_t elements;
 
     it.tile = 0; /* a sum is of no part of the weights */
-    struct mw_compute compute = bind(trainer, &it);
+    struct mw_compute compute = mw_trainer_bind(trainer, &it);
     void *sums = mw_compute_partial_sums(&compute, &elements);
 
     if (!sums)
@@ -303,17 +303,26 @@ mw_trainer_prepare(struct mw_trainer *trainer, GError **error)
         const struct mw_op op = mw_plan_numbered_op(plan, i);
         if (plan->works[op.work].kind != MW_OP_COMPUTE)
             continue;
-        struct mw_compute compute = bind(trainer, &op);
+        struct mw_compute compute = mw_trainer_bind(trainer, &op);
         if (!storage->backend->prepare(storage->device, &compute, error))
             return false;
     }
     return true;
 }
 
+static bool
+attend_or_compute(struct mw_trainer *trainer, const struct mw_op *op, struct mw_compute *compute,
+                  GError **error)
+{
+    if (mw_decoder_rings(compute->decoder) && mw_operator_row((int)compute->operator_)->attends)
+        return mw_trainer_attend_ring(trainer, op, compute, error);
+    return trainer->storage.backend->compute(trainer->storage.device, compute, error);
+}
+
 bool
 mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
-    struct mw_compute compute = bind(trainer, op);
+    struct mw_compute compute = mw_trainer_bind(trainer, op);
     bool whole = op->layer >= 0 && trainer->plan->shape.whole_checkpoints;
     bool forward = op->phase == MW_PHASE_FORWARD;
 
@@ -322,7 +331,7 @@ mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **
          (!checkpoint(trainer, op, compute.layer->x, error) || !code_kept(trainer, op, error))) ||
         (whole && !forward && !whole_checkpoint(trainer, op, compute.layer, error)))
         return false;
-    return trainer->storage.backend->compute(trainer->storage.device, &compute, error) &&
+    return attend_or_compute(trainer, op, &compute, error) &&
            (!whole || !forward || whole_checkpoint(trainer, op, compute.layer, error)) &&
            mw_trainer_give_sent(trainer, op, &compute, error);
 }

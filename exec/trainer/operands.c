@@ -428,6 +428,31 @@ wrong_checkpoint_gather(const struct look *look)
     return reaches_all(look) ? NULL : "uses memory that is not the device's";
 }
 
+/* Of the rank's tokens of all heads, or all tokens of its heads. */
+static const char *
+wrong_exchange(const struct look *look)
+{
+    const struct mw_trainer *trainer = look->trainer;
+
+    if (!mw_decoder_exchanges_heads(&trainer->plan->shape.decoder) || look->op->layer < 0 ||
+        look->op->shard > 1)
+        return "is of no attention that ranks share";
+    if (look->work->bytes != mw_trainer_exchange_bytes(trainer, look->op))
+        return "moves more or less than there is";
+    return reaches_all(look) ? NULL : "uses memory that is not the device's";
+}
+
+/* Of keys and values, beside attention. */
+static const char *
+wrong_pass(const struct look *look)
+{
+    if (!mw_decoder_rings(&look->trainer->plan->shape.decoder) || look->op->layer < 0)
+        return "is of no attention in a ring";
+    return look->work->bytes == mw_trainer_pass_bytes(look->trainer, look->op)
+               ? NULL
+               : "moves more or less than there is";
+}
+
 /* Checks collectives: whole parts and shards of them, in transit and at home. */
 static const char *
 wrong_collective(const struct look *look)
@@ -569,6 +594,10 @@ wrong_part_op(const struct look *look)
     case MW_OP_H2D:
     case MW_OP_D2H:
         return wrong_part_move(look);
+    case MW_OP_ALL_TO_ALL:
+        return mw_trainer_is_exchange(look->work) ? wrong_exchange(look) : "is of no heads";
+    case MW_OP_RING_PASS:
+        return mw_trainer_is_pass(look->work) ? wrong_pass(look) : "is of no keys and values";
     default:
         return mw_trainer_is_sum(look->work)                   ? wrong_sum(look)
                : mw_trainer_is_gathered_checkpoint(look->work) ? wrong_checkpoint_gather(look)
@@ -589,6 +618,7 @@ needs_tensor(const struct mw_work *work)
     if (work->kind == MW_OP_COMPUTE)
         return has_weights(work->operator_);
     return work->object != MW_OBJECT_CHECKPOINT && !mw_trainer_is_sum(work) &&
+           !mw_trainer_is_exchange(work) && !mw_trainer_is_pass(work) &&
            mw_op_traits(work->kind)->joins != MW_JOINS_PAIR;
 }
 
