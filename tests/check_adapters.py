@@ -142,7 +142,9 @@ def check_refusals(box):
             ("--train qkv-lora", "no operator 'qkv-lora'"),
             ("--lora-alpha 16", "there are no adapters", "--train lora:16"),
             ("--train lora:8 --lora-alpha 0", "--lora-alpha"),
-            ("--train lora:1025", "rank of adapters: value 1025: must be at most 1024", "qkv")):
+            ("--train lora:1025", "--train lora:1025: ", "a matrix of qkv has a side of 1024",
+             "give --train lora:1024"),
+            ("--train lora:9000@mlp-up+qkv", "a matrix of qkv", "--train lora:1024")):
         yield from refused(box.run(f"simulate -m llama-3.1-8b -H h100 {options}"), words)
     yield from refused(box.run("simulate -m llama-3.1-8b -H h100 -s qlora"),
                        ["--train lora:16", "--weight-bits 4"])
