@@ -580,8 +580,12 @@ def check_idle():
     for words, name, why in (
             ("-m gpt2-xl -H h100 --gpus 1 --batch 1 --checkpoint-partition off",
              "--checkpoint-partition off", "changes nothing"),
-            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s streamed-update --update-on host",
-             "--update-on host", "named for")):
+            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s geeps --checkpoints inputs",
+             "--checkpoints inputs", "named for"),
+            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s zero-offload++ --optimizer-device cpu",
+             "--optimizer-device", "named for"),
+            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s zero-offload --optimizer-device nvme "
+             "--dpu-start 3", "--optimizer-device", "named for")):
         notes = simulate(words.split())["notes"]
         if not any(name in note and why in note for note in notes):
             yield f"{words}: {notes}"

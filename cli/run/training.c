@@ -152,7 +152,9 @@ open_adapters(struct cli_training *run, GError **error)
     if (!folder)
         return true;
     if (!run->decoder.lora_rank)
-        return mw_refuse(error, "--adapter %s: no adapters are trained; give --train lora:RANK too",
+        return mw_refuse(error,
+                         "--adapter %s: no adapters are trained; give --train lora:RANK, or leave "
+                         "--train out",
                          folder);
     g_autofree char *config = g_build_filename(folder, "adapter_config.json", NULL);
     g_autofree char *tensors = g_build_filename(folder, "adapter_model.safetensors", NULL);
