@@ -183,7 +183,7 @@ take_missing(struct mw_profile *child, struct mw_profile *parent)
         keeps[i] = child->value[i].given || kind->keys[i].kind == MW_VALUE_TEXT ||
                    is_end_of_given(child, &kind->keys[i]);
     for (size_t i = 0; i < kind->key_count; i++) {
-        if (keeps[i])
+        if (keeps[i] || (kind->leaves_out && kind->leaves_out(child, &kind->keys[i])))
             continue;
         child->value[i] = parent->value[i];
         memset(&parent->value[i], 0, sizeof parent->value[i]);

@@ -370,7 +370,7 @@ UNFIT = [
     # Slicing is free, on this machine and on another one.
     ("-m llama-3.1-8b -H dgx-h100 --seq 900000", "--tp 8 --software deepspeed fits"),
     ("-m llama-3.1-8b -H rtx4090 --seq 1000000", 
-     "-H coreweave-a100-8x --tp 8 --software deepspeed fits (21.6 USD "),
+     "-H nebius-h200-8x --tp 4 --software deepspeed fits (28.0 USD "),
     ("-m llama-3.1-8b -H aws-g5-12xlarge --seq 500000",
      "-H lambda-b200 fits (6.99 USD an hour)"),
     # A drive, and no 32 times the memory that a workstation has.
@@ -580,8 +580,12 @@ def check_idle():
     for words, name, why in (
             ("-m gpt2-xl -H h100 --gpus 1 --batch 1 --checkpoint-partition off",
              "--checkpoint-partition off", "changes nothing"),
-            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s streamed-update --update-on host",
-             "--update-on host", "named for")):
+            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s geeps --checkpoints inputs",
+             "--checkpoints inputs", "named for"),
+            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s zero-offload++ --optimizer-device cpu",
+             "--optimizer-device", "named for"),
+            ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s zero-offload --optimizer-device nvme "
+             "--dpu-start 3", "--optimizer-device", "named for")):
         notes = simulate(words.split())["notes"]
         if not any(name in note and why in note for note in notes):
             yield f"{words}: {notes}"

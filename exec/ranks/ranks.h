@@ -122,6 +122,16 @@ bool mw_ranks_all_fold(struct mw_ranks *ranks, int lane, void *data, int64_t ele
 bool mw_ranks_broadcast(struct mw_ranks *ranks, int lane, void *data, int64_t bytes, int root,
                         GError **error);
 
+/* Blocks of as many bytes: the r-th of `from` goes to rank r, and the r-th of `to` comes from it.
+ * They do not overlap. */
+bool mw_ranks_all_to_all(struct mw_ranks *ranks, int lane, void *to, const void *from,
+                         int64_t block_bytes, GError **error);
+
+/* In a ring of the lane's ranks: `from` goes to the one behind, and `to` comes from the one before.
+ * They do not overlap. */
+bool mw_ranks_pass(struct mw_ranks *ranks, int lane, void *to, const void *from, int64_t bytes,
+                   GError **error);
+
 /* To and from one other rank, which calls the other of the two with as many bytes; the rest need
  * not call.  A send may wait until the other receives. */
 bool mw_ranks_send(struct mw_ranks *ranks, int lane, const void *data, int64_t bytes, int to,

@@ -31,6 +31,18 @@ broadcast(void *self, int stream, void *data, int64_t bytes, int root, GError **
 }
 
 static bool
+all_to_all(void *self, int stream, void *to, const void *from, int64_t block_bytes, GError **error)
+{
+    return mw_ranks_all_to_all(self, stream, to, from, block_bytes, error);
+}
+
+static bool
+pass(void *self, int stream, void *to, const void *from, int64_t bytes, GError **error)
+{
+    return mw_ranks_pass(self, stream, to, from, bytes, error);
+}
+
+static bool
 send(void *self, int stream, const void *data, int64_t bytes, int to, GError **error)
 {
     return mw_ranks_send(self, stream, data, bytes, to, error);
@@ -47,6 +59,8 @@ const struct mw_collectives mw_ranks_collectives = {
     .reduce_scatter = reduce_scatter,
     .all_reduce = all_reduce,
     .broadcast = broadcast,
+    .all_to_all = all_to_all,
+    .pass = pass,
     .send = send,
     .receive = receive,
 };

@@ -383,6 +383,8 @@ check_run(const struct mw_trainer *trainer, GError **error)
         return refuse(error, "stages do not agree on another loss scale");
     if (mw_decoder_is_slice(&plan->shape.decoder))
         return refuse(error, "slices do not agree on a norm");
+    if (plan->shape.context_ranks > 1)
+        return refuse(error, "ranks that share sequences do not meet in passes of the next step");
     if (plan->shape.decoder.copies_embedding && o->optimizer.clip_norm > 0)
         return refuse(error, "each stage clips by its own norm, and two have the embedding");
     return true;

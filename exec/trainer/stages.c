@@ -34,10 +34,12 @@ mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op)
     const struct mw_work *work = work_of(trainer, op);
 
     if (!is_hop(work)) {
+        if (mw_trainer_is_exchange(work) || mw_trainer_is_pass(work))
+            return MW_TRAINER_CONTEXT_STREAM;
         int stream = trainer->plan->lanes[op->lane].index;
         /* Stages whose steps go on over their ends do not wait for each other: each has a norm. */
         bool of_all = (work->kind == MW_OP_AGREE && !trainer->plan->shape.no_flush) ||
-                      mw_trainer_is_sum(work);
+                      mw_trainer_is_of_slices(work);
         return of_all ? stream : mw_trainer_data_stream(trainer, stream);
     }
     uint32_t peer = peer_of(trainer, work), before = MIN(trainer->world_rank, peer);

@@ -156,7 +156,8 @@ enum mw_buffer_kind {
     MW_BUFFER_GRADIENTS_SUMMED_SMALL,
     MW_BUFFER_GRADIENTS_PINNED, /* shards in host memory, to be accumulated or written */
     MW_BUFFER_GRADIENTS_PINNED_SMALL,
-    /* other buffers, whose slots are alike */
+    /* other buffers, whose slots are alike; a whole checkpoint, of which slices keep parts */
+    MW_BUFFER_CHECKPOINTS_GATHERED,
     MW_BUFFER_CHECKPOINTS_STAGED, /* on the GPU, for those that live elsewhere */
     MW_BUFFER_CHECKPOINTS_PINNED, /* in host memory, for those on NVMe */
     MW_BUFFER_WIDENED,            /* a part of weights in the type that products take */
@@ -467,7 +468,7 @@ int64_t mw_sizing_checkpoint_bytes(const struct mw_sizing *sizing, int64_t check
 int64_t
 mw_sizing_all_checkpoint_bytes(const struct mw_sizing *sizing); /* of all that live at once */
 /* Whether the parts of a checkpoint are gathered before it is recomputed from; slices that share
- * tokens begin with the part that they kept. */
+ * tokens begin with the part that they kept, and a layer that is kept whole is each slice's own. */
 bool mw_sizing_gathers_checkpoints(const struct mw_sizing *sizing);
 /* Whether the step has a backward of the embedding: nothing comes before it. */
 static inline bool
