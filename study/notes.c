@@ -45,6 +45,8 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "changes nothing: no tensors are sliced, so no slices share tokens"},
         {"{checkpoints=inputs}", asked->whole_checkpoints == 0 && strategy->whole_checkpoints,
          "leaves out a part of what the strategy is named for: layers are recomputed"},
+        {"recomputation", strategy->whole_checkpoints && mw_sizing_mixes_checkpoints(sizing),
+         "goes beyond what the strategy is named for, which has none"},
         {"{optimizer-device}", place->count == 1 && shares_state,
          "leaves out what the strategy is named for, state on CPU and GPU, each part updated where "
          "it is"},

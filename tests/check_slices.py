@@ -62,6 +62,9 @@ PARTS = {
     "some on drives": ("deep", 1, 2, 1, f"-s zero1 {EACH} --activation-device gpu:50%,nvme "
                        "--nvme drive --prefetch 0"),
     "stages, some kept": ("deep", 1, 2, 2, f"-s ddp {EACH} --recompute-layers 1"),
+    "stages, others' activations leave": ("deep", 1, 2, 2, "-s zero-infinity-cpu --checkpoints "
+                                          "activations --activation-device cpu "
+                                          "--recompute-layers 1"),
     "layer by layer": ("deep", 2, 2, 1, "-s l2l --activation-device cpu"),
     "interleaved, 8 bits": ("deep", 1, 2, 2, f"-s ddp {EACH} --schedule interleaved "
                             "--virtual-stages 2 --checkpoint-bits 8 --dtype bf16"),

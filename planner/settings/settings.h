@@ -206,7 +206,7 @@ struct mw_settings {
                                     MW_AUTO: 2 */
     int layer_order;         /* 1: all micro-batches pass a group of layers before the next group;
                                     0: each passes all layers; MW_AUTO: as the strategy does */
-    int whole_checkpoints;   /* 1: a checkpoint is all activations of a layer, and nothing is
+    int whole_checkpoints;   /* 1: a checkpoint is all activations of a layer, of those that are not
                                     recomputed; 0: its input; MW_AUTO: as the strategy does */
     const char *drop_layers; /* a schedule (drops.h), which lives as long as the program; NULL:
                                     no step leaves out layers */

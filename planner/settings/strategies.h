@@ -86,7 +86,7 @@ struct mw_strategy_traits {
     bool layer_order;              /* unless {micro-batch-order} says otherwise: all micro-batches
                                       pass a layer before the next */
     bool whole_checkpoints;        /* unless {checkpoints} says otherwise: activations are kept,
-                                      and moved, whole */
+                                      and moved, whole, but of layers that are recomputed */
     bool runs;                     /* `memwall run` does it, not only plan and simulate */
     bool by_name;                  /* an open choice and advice leave it out: it is planned where
                                       it is named */
