@@ -32,6 +32,12 @@ struct mw_slice {
     int64_t vocab; /* of the whole: the last slice may have fewer, and the rest of its rows is 0 */
 };
 
+/* Which of several ranks that share a mixture's experts a decoder is of: each has as many, one after
+ * the other (docs/MODEL.md 2.16).  Count 0 or 1: it has all. */
+struct mw_spread {
+    int64_t count, index;
+};
+
 struct mw_decoder {
     const struct mw_family *family; /* a family that can run; a plan's text has its name */
     enum mw_decoder_kind kind;
@@ -59,6 +65,7 @@ struct mw_decoder {
     double lora_alpha;     /* their results are multiplied by alpha / rank */
     uint32_t lora_adapted; /* operators that have them: bits 1 << enum mw_operator */
     struct mw_slice slice;
+    struct mw_spread spread;
     bool copies_embedding; /* of a stage of a pipeline whose model is tied: the logits have a matrix
                             * of their own, which is as the embedding's in the first stage */
 };
@@ -85,6 +92,33 @@ struct mw_decoder mw_decoder_whole(const struct mw_decoder *slice);
 /* Rows of the vocabulary that a slice has, and the number of the first one. */
 int64_t mw_decoder_first_token(const struct mw_decoder *decoder);
 int64_t mw_decoder_tokens(const struct mw_decoder *decoder);
+
+static inline bool
+mw_decoder_is_spread(const struct mw_decoder *decoder)
+{
+    return decoder->spread.count > 1;
+}
+
+/* Experts whose parameters it has. */
+static inline int64_t
+mw_decoder_experts_here(const struct mw_decoder *decoder)
+{
+    return mw_decoder_is_spread(decoder) ? decoder->experts / decoder->spread.count
+                                         : decoder->experts;
+}
+
+/* Rows that its experts have room for, for each token of the rank: all that a token visits, or where
+ * experts are spread as many as can come, if all tokens of all ranks that share them visit those of
+ * this one. */
+static inline int64_t
+mw_decoder_rows_of_token(const struct mw_decoder *decoder)
+{
+    int64_t here = mw_decoder_experts_here(decoder), visits = decoder->experts_per_token;
+
+    if (!mw_decoder_is_spread(decoder))
+        return visits;
+    return decoder->spread.count * (visits < here ? visits : here);
+}
 
 /* Limits of these numbers. */
 #define MW_DECODER_EPSILON_MAX 1.0

@@ -2,7 +2,8 @@
 """Mixtures of experts that run: each step's loss and norm are those of transformers (recorded by
 peer_experts.py), weights have the same bits wherever states live, whatever is recomputed and with
 any number of threads, runs go on where they were killed, ranks and stages train what one rank
-trains, and what does not run is refused in one line; prints TAP.
+trains, ranks that share the experts train what ranks that have all of them do, and what does not run
+is refused in one line; prints TAP.
 """
 import hashlib
 import json
@@ -27,6 +28,13 @@ PLACEMENTS = ["-s ddp", "-s zero-offload", "-s zero-infinity-cpu --param-device 
 DIVIDED = {"data": (2, "-s zero3 --batch 2"), "stages": (2, "-s ddp --batch 1 --grad-accum 4 "
                                                          "--pp 2"),
            "data and stages": (4, "-s zero1 --batch 1 --grad-accum 2 --pp 2")}
+# Ranks, options, of which model; with --ep beside them.
+SPREAD = {"top-1": (2, "-s ddp --batch 2", "switch-1-of-8", 2),
+          "top-2": (2, "-s zero3 --batch 1 --grad-accum 2 --activation-checkpoint-interval 1",
+                    "mixtral-2-of-4", 2),
+          "top-4 of four ranks": (4, "-s zero1 --batch 1", "qwen3-4-of-16", 2)}
+# An expert's gradient is one sum over the tokens of all ranks, instead of a sum of the ranks' sums.
+SUMS_APART = 1e-6
 
 
 def steps_of(path):
@@ -141,6 +149,28 @@ def check_divided(box, count, options):
         yield f"{printed(divided)}, alone {printed(alone)}: {divided.err[-300:]}"
 
 
+def ranked(box, count, line):
+    return box.run(f"run {RANKS} {ASKED} {line}", prefix=[*MPIRUN, str(count)],
+                   **RANKS_ENVIRONMENT)
+
+
+def check_spread(box, count, options, name, ep):
+    box.write("spread.json", json.loads((ROOT / f"tests/fixtures/experts/{name}.json").read_text())
+              ["config"])
+    found = []
+    for degree in (1, ep):
+        answer = ranked(box, count, f"-m spread.json {options} --ep {degree} --steps 3 "
+                        "--log spread.log --overwrite")
+        if answer.status:
+            yield answer.err
+            return
+        found.append(steps_of(box.folder / "spread.log"))
+    for number, (ours, theirs) in enumerate(zip(*found, strict=True), 1):
+        for own, other in zip(ours, theirs):
+            if abs(own / other - 1) > SUMS_APART:
+                yield f"step {number}: {ours}, with all experts on each rank {theirs}"
+
+
 REFUSED = {
     "--tiles 2": ["--tiles 2", "--tiles 1"],
     "--train lora:4": ["--train", "no adapters"],
@@ -150,7 +180,7 @@ REFUSED = {
     "--optimizer sm3": ["--optimizer sm3", "--optimizer adamw"],
 }
 REFUSED_OF_RANKS = {
-    "--ep 2": ["--ep 2", "does not spread experts", "--ep 1"],
+    "--ep 2 --tp 2": ["--ep 2", "whole experts", "--tp 1"],
     "--tp 2": ["--tp 2", "experts", "--tp 1"],
     "--pp 2 --grad-accum 4 --schedule zb-h1": ["--schedule zb-h1", "1f1b"],
 }
@@ -216,6 +246,8 @@ def tests(box):
     yield "capacity", check_capacity(box)
     for name, case in DIVIDED.items() if has_ranks() else ():
         yield f"divided/{name}", check_divided(box, *case)
+    for name, case in SPREAD.items() if has_ranks() else ():
+        yield f"spread/{name}", check_spread(box, *case)
 
 
 def main():

@@ -77,23 +77,36 @@ kept_width(uint32_t unread, enum mw_operator operator_, int64_t width)
     return unread >> operator_ & 1 ? 0 : width;
 }
 
-/* Of a mixture: one hidden state for each expert that a token visits. */
+/* Of a mixture: one hidden state for each expert that a token visits; of the copies that its experts
+ * take, and of what goes to other ranks. */
+static int64_t
+results_width_of_experts(const struct mw_decoder *decoder)
+{
+    return decoder->experts_per_token * decoder->hidden;
+}
+
 static int64_t
 copies_width(const struct mw_decoder *decoder)
 {
-    return decoder->experts_per_token * decoder->hidden;
+    return decoder->experts ? mw_decoder_rows_of_token(decoder) * decoder->hidden : 0;
+}
+
+static int64_t
+exchange_width(const struct mw_decoder *decoder)
+{
+    return mw_decoder_is_spread(decoder) ? copies_width(decoder) : 0;
 }
 
 /* Without what is fp32. */
 static int64_t
 layer_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unread)
 {
-    return tokens *
-           (2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) + up_width(decoder) +
-            raw_width(decoder) + lora_widths(decoder) + 2 * copies_width(decoder) +
-            kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
-            kept_width(unread, MW_OPERATOR_MLP_UP, decoder->hidden) +
-            kept_width(unread, MW_OPERATOR_MLP_DOWN, mw_decoder_inner(decoder)));
+    return tokens * (2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) +
+                     up_width(decoder) + raw_width(decoder) + lora_widths(decoder) +
+                     copies_width(decoder) + results_width_of_experts(decoder) +
+                     kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
+                     kept_width(unread, MW_OPERATOR_MLP_UP, decoder->hidden) +
+                     kept_width(unread, MW_OPERATOR_MLP_DOWN, mw_decoder_inner(decoder)));
 }
 
 /* The last layer's MLP_DOWN reads `act` while it writes `hidden`. */
@@ -106,7 +119,7 @@ hidden_is_apart(uint32_t unread)
 static int64_t
 shared_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unread)
 {
-    return tokens * (wide_width(decoder) + branch_width(decoder) +
+    return tokens * (wide_width(decoder) + branch_width(decoder) + exchange_width(decoder) +
                      (hidden_is_apart(unread) ? 2 : 1) * decoder->hidden);
 }
 
@@ -270,7 +283,7 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     activations.act =
         take_kept(&from, layout, MW_OPERATOR_MLP_DOWN, tokens * mw_decoder_inner(decoder), wide);
     activations.copies = take(&from, tokens * copies_width(decoder));
-    activations.results = take(&from, tokens * copies_width(decoder));
+    activations.results = take(&from, tokens * results_width_of_experts(decoder));
     activations.raw = take(&from, tokens * raw_width(decoder));
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
         activations.lora[i] = i && mw_decoder_adapts(decoder, i)
@@ -320,6 +333,7 @@ mw_activations_shared(const struct mw_decoder *decoder, int64_t sequences, int64
     activations.final = activations.gradient;
     activations.hidden =
         hidden_is_apart(layout->unread) ? take(&from, tokens * decoder->hidden) : activations.wide;
+    activations.exchange = take(&from, tokens * exchange_width(decoder));
     return activations;
 }
 

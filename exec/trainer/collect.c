@@ -125,8 +125,9 @@ mw_trainer_all_gather_parameters(struct mw_trainer *trainer, GError **error)
         bool gathers = tensor->trainable && tensor->params_whole && !tensor->state_whole;
         for (uint32_t tile = 0; gathers && tile < tensor->tiles; tile++) {
             struct mw_ranks_part part = whole_part(tensor, tile);
-            if (!all_gather_in_place(trainer, tensor, tile, &part,
-                                     mw_trainer_data_stream(trainer, 0), error))
+            int stream =
+                tensor->spread > 1 ? MW_TRAINER_EXPERTS_STREAM : mw_trainer_data_stream(trainer, 0);
+            if (!all_gather_in_place(trainer, tensor, tile, &part, stream, error))
                 return false;
         }
     }
@@ -259,6 +260,8 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 
     if (mw_trainer_is_sum(work))
         return mw_trainer_sum_slices(trainer, op, error);
+    if (mw_trainer_is_exchange(work))
+        return mw_trainer_exchange(trainer, op, error);
     if (is_of_copies(trainer, work))
         return sum_copies(trainer, op, error);
     if (work->object == MW_OBJECT_UPDATED)
@@ -338,7 +341,9 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
         if (!hops && mw_trainer_is_sum(&plan->works[op->work]) &&
             lane->index != MW_TRAINER_SLICING_STREAM)
             return refuse(error, "sums of tensor slices in a lane of other collectives");
-        if (!hops && lane->index == MW_TRAINER_SLICING_STREAM &&
+        bool exchanges = mw_decoder_is_spread(&plan->shape.decoder) &&
+                         mw_trainer_is_exchange(&plan->works[op->work]);
+        if (!hops && lane->index == MW_TRAINER_SLICING_STREAM && !exchanges &&
             (!mw_decoder_is_slice(&plan->shape.decoder) ||
              !mw_trainer_is_sum(&plan->works[op->work])))
             return refuse(error, "tensor slices that share more than sums; {tp=1} runs");
@@ -423,6 +428,13 @@ group_ranks(struct mw_trainer *trainer)
         mw_ranks_group(ranks, MW_TRAINER_TURN_STREAM + i, first, slices, count);
     for (int i = 0; i < 2; i++)
         mw_ranks_group(ranks, MW_TRAINER_DATA_STREAM + i, first, slices, count);
+    int spread = (int)mw_plan_spread(trainer->plan), own = world_rank - (int)trainer->rank;
+    if (spread > 1)
+        mw_ranks_group(ranks, MW_TRAINER_SLICING_STREAM, world_rank - (int)trainer->rank % spread,
+                       1, spread);
+    for (int i = 0; spread > 1 && i < 2; i++)
+        mw_ranks_group(ranks, MW_TRAINER_EXPERTS_STREAM + i, own + (int)trainer->rank % spread,
+                       spread, count / spread);
     int of_stage = slices * count, stages = (int)trainer->world_ranks / of_stage;
     int stage = world_rank / of_stage;
     if (stages > 1 && (stage == 0 || stage == stages - 1))
@@ -460,12 +472,14 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
         return refuse(error, "pipeline stages on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && mw_decoder_is_slice(&plan->shape.decoder))
         return refuse(error, "tensor slices on this backend; {backend=cpu} runs");
+    if (trainer->options.backend->apart && mw_plan_spread(plan) > 1)
+        return refuse(error, "spread experts on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && !trainer->options.backend->join)
         return refuse(error, "this backend; {backend=cpu} runs");
     for (uint32_t v = 0; v < trainer->options.variants->plan_count; v++)
         if (!check_ops(trainer->options.variants->plans[v], trainer->options.backend, error))
             return false;
-    if (trainer->ranks < trainer->world_ranks)
+    if (trainer->ranks < trainer->world_ranks || mw_plan_spread(plan) > 1)
         group_ranks(trainer);
     return true;
 }

@@ -214,8 +214,8 @@ whole_checkpoint(struct mw_trainer *trainer, const struct mw_op *op,
            storage->backend->copy(storage->device, to[1], from[1], rest, error);
 }
 
-static struct mw_compute
-bind(struct mw_trainer *trainer, const struct mw_op *op)
+struct mw_compute
+mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op)
 {
     uint32_t logits = mw_trainer_slot(trainer, op, MW_ROLE_LOGITS);
     struct mw_compute compute = {
@@ -229,6 +229,7 @@ bind(struct mw_trainer *trainer, const struct mw_op *op)
         .loss = trainer->loss,
         .shared = &trainer->variant->shared[mw_trainer_set(trainer, op)],
         .input = layer_activations(trainer, op, computed_from(trainer, 0))->x,
+        .visits = trainer->visits.counts ? &trainer->visits : NULL,
         .logits = logits == MW_NONE ? NULL : mw_storage_address(&trainer->storage, logits, 0),
     };
 
@@ -266,7 +267,7 @@ mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError
     int64_t elements;
 
     it.tile = 0; /* a sum is of no part of the weights */
-    struct mw_compute compute = bind(trainer, &it);
+    struct mw_compute compute = mw_trainer_bind(trainer, &it);
     void *sums = mw_compute_partial_sums(&compute, &elements);
 
     if (!sums)
@@ -286,7 +287,7 @@ mw_trainer_prepare(struct mw_trainer *trainer, GError **error)
         const struct mw_op op = mw_plan_numbered_op(plan, i);
         if (plan->works[op.work].kind != MW_OP_COMPUTE)
             continue;
-        struct mw_compute compute = bind(trainer, &op);
+        struct mw_compute compute = mw_trainer_bind(trainer, &op);
         if (!storage->backend->prepare(storage->device, &compute, error))
             return false;
     }
@@ -296,7 +297,7 @@ mw_trainer_prepare(struct mw_trainer *trainer, GError **error)
 bool
 mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
-    struct mw_compute compute = bind(trainer, op);
+    struct mw_compute compute = mw_trainer_bind(trainer, op);
     bool whole = op->layer >= 0 && trainer->plan->shape.whole_checkpoints;
     bool forward = op->phase == MW_PHASE_FORWARD;
 

@@ -165,6 +165,7 @@ struct mw_trainer {
     struct mw_arena exchange;          /* memory that device and host exchange numbers in: */
     int32_t *ids, *targets;            /* [micro_batches][tokens] */
     double *loss;                      /* sum over this rank's tokens */
+    struct mw_visits visits;           /* where experts are spread; else NULL */
 
     uint32_t *tensor_of;             /* [layer + 1][operator] tensor, or MW_NONE */
     struct mw_part **parts;          /* [tensor][tile] */
@@ -382,6 +383,12 @@ int mw_trainer_data_stream(const struct mw_trainer *trainer, int stream);
 /* Sums up what the slices of an operator have made, on all of them. */
 bool mw_trainer_is_sum(const struct mw_work *work);
 bool mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* Sends rows of tokens to spread experts, or their results back; and gradients the other way.
+ * is_exchange: of a work. */
+bool mw_trainer_is_exchange(const struct mw_work *work);
+bool mw_trainer_exchange(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* Binds an all-to-all's op: the operands of its operator. */
+struct mw_compute mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op);
 bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Whether a collective is of device memory only, not of numbers that hosts agree upon. */
 bool mw_trainer_collects_on_device(const struct mw_plan *plan, const struct mw_op *op);

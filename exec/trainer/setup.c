@@ -493,15 +493,23 @@ share(struct mw_trainer *trainer, GError **error)
     const struct mw_storage *storage = &trainer->storage;
     int64_t tokens = trainer->micro_batches * trainer->tokens;
     int64_t doubles = 1 + trainer->partial_count;
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    bool spread = mw_decoder_is_spread(decoder);
+    int64_t counts = spread ? decoder->spread.count * decoder->experts : 0;
+    int64_t begins = spread ? mw_decoder_experts_here(decoder) + 1 : 0;
 
     if (!mw_arena_reserve(&trainer->exchange, "numbers of a step",
-                          doubles * (int64_t)sizeof(double) + 2 * tokens * (int64_t)sizeof(int32_t),
+                          doubles * (int64_t)sizeof(double) +
+                              (2 * tokens + counts + begins) * (int64_t)sizeof(int32_t),
                           error))
         return false;
     trainer->loss = (double *)(void *)trainer->exchange.base;
     trainer->partials = trainer->loss + 1;
     trainer->ids = (int32_t *)(trainer->loss + doubles);
     trainer->targets = trainer->ids + tokens;
+    if (spread)
+        trainer->visits = (struct mw_visits){.counts = trainer->targets + tokens,
+                                             .begin = trainer->targets + tokens + counts};
     return mw_storage_pin(storage, &trainer->exchange, error);
 }
 

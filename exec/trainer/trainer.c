@@ -201,6 +201,7 @@ static bool (*const runs[MW_OP_KIND_COUNT])(struct mw_trainer *, const struct mw
     [MW_OP_REDUCE_SCATTER] = mw_trainer_collect,
     [MW_OP_ALL_REDUCE] = mw_trainer_collect,
     [MW_OP_BROADCAST] = mw_trainer_collect,
+    [MW_OP_ALL_TO_ALL] = mw_trainer_collect,
     [MW_OP_SEND] = mw_trainer_hop,
     [MW_OP_RECV] = mw_trainer_hop,
     [MW_OP_COMMIT] = end_by,

@@ -316,11 +316,14 @@ shape_of(const struct mw_sizing *sizing)
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&
                         mw_model_runs_seq(sizing->model, s->seq, NULL);
     mw_settings_adapt(s, &shape.decoder);
-    bool plain = sizing->ep == 1 && !(s->capacity_factor > 0) && !shape.decoder.lora_rank &&
-                 shape.decoder.experts <= MW_DECODER_EXPERTS_MAX;
+    bool divided = sizing->tp > 1 || sizing->cp > 1;
+    bool plain = (sizing->ep == 1 || !divided) && !(s->capacity_factor > 0) &&
+                 !shape.decoder.lora_rank && shape.decoder.experts <= MW_DECODER_EXPERTS_MAX;
     if (shape.decoder.experts && !plain)
-        shape.has_decoder = false; /* experts over ranks, with a capacity or with adapters are no
-                                    * decoder's */
+        shape.has_decoder = false; /* spread experts of slices or of parts of sequences, and experts
+                                    * with a capacity or with adapters are no decoder's */
+    if (shape.has_decoder && sizing->ep > 1)
+        shape.decoder.spread.count = sizing->ep;
     return shape;
 }
 
