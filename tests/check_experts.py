@@ -180,7 +180,7 @@ REFUSED = {
     "--optimizer sm3": ["--optimizer sm3", "--optimizer adamw"],
 }
 REFUSED_OF_RANKS = {
-    "--ep 2 --tp 2": ["--ep 2", "whole experts", "--tp 1"],
+    "--ep 2 --tp 2": ["--ep 2", "--tp 1"],
     "--tp 2": ["--tp 2", "experts", "--tp 1"],
     "--pp 2 --grad-accum 4 --schedule zb-h1": ["--schedule zb-h1", "1f1b"],
 }
