@@ -32,8 +32,8 @@ struct mw_slice {
     int64_t vocab; /* of the whole: the last slice may have fewer, and the rest of its rows is 0 */
 };
 
-/* Which of several ranks that share a mixture's experts a decoder is of: each has as many, one after
- * the other (docs/MODEL.md 2.16).  Count 0 or 1: it has all. */
+/* Which of several ranks that share a mixture's experts a decoder is of: each has as many, one
+ * after the other (docs/MODEL.md 2.16).  Count 0 or 1: it has all. */
 struct mw_spread {
     int64_t count, index;
 };
@@ -107,8 +107,8 @@ mw_decoder_experts_here(const struct mw_decoder *decoder)
                                          : decoder->experts;
 }
 
-/* Rows that its experts have room for, for each token of the rank: all that a token visits, or where
- * experts are spread as many as can come, if all tokens of all ranks that share them visit those of
+/* Rows that its experts have room for, for each token of the rank: all that a token visits, or
+ * where experts are spread as many as can come, if all tokens of all ranks that share them visit those of
  * this one. */
 static inline int64_t
 mw_decoder_rows_of_token(const struct mw_decoder *decoder)

@@ -2,8 +2,8 @@
 """Mixtures of experts that run: each step's loss and norm are those of transformers (recorded by
 peer_experts.py), weights have the same bits wherever states live, whatever is recomputed and with
 any number of threads, runs go on where they were killed, ranks and stages train what one rank
-trains, ranks that share the experts train what ranks that have all of them do, and what does not run
-is refused in one line; prints TAP.
+trains, ranks that share the experts train what ranks that have all of them do, and what does not
+run is refused in one line; prints TAP.
 """
 import hashlib
 import json
@@ -30,11 +30,15 @@ DIVIDED = {"data": (2, "-s zero3 --batch 2"), "stages": (2, "-s ddp --batch 1 --
            "data and stages": (4, "-s zero1 --batch 1 --grad-accum 2 --pp 2")}
 # Ranks, options, of which model; with --ep beside them.
 SPREAD = {"top-1": (2, "-s ddp --batch 2", "switch-1-of-8", 2),
+          "stages": (4, "-s zero1 --batch 1 --grad-accum 2 --pp 2", "mixtral-2-of-4", 2),
+          "all to one rank": (2, "-s zero2 --batch 2 --weights uneven", "mixtral-2-of-4", 2),
           "top-2": (2, "-s zero3 --batch 1 --grad-accum 2 --activation-checkpoint-interval 1",
                     "mixtral-2-of-4", 2),
           "top-4 of four ranks": (4, "-s zero1 --batch 1", "qwen3-4-of-16", 2)}
 # An expert's gradient is one sum over the tokens of all ranks, instead of a sum of the ranks' sums.
 SUMS_APART = 1e-6
+SPREAD_PLACES = ["-s zero3", "-s zero-offload --activation-checkpoint-interval 1",
+                 "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --nvme drive"]
 
 
 def steps_of(path):
@@ -171,6 +175,32 @@ def check_spread(box, count, options, name, ep):
                 yield f"step {number}: {ours}, with all experts on each rank {theirs}"
 
 
+def write_uneven(box):
+    """Weights whose router says the same of all experts: every token visits the first ones."""
+    box.run(f"run -m model.json {ALONE} {ASKED} -s ddp --batch 2 --steps 1 --save uneven")
+    path = box.folder / "uneven/model.safetensors"
+    data = bytearray(path.read_bytes())
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    del header["__metadata__"]  # with the tensors' checksums
+    for name, tensor in header.items():
+        if name.endswith("gate.weight"):
+            first, end = (begin + offset for offset in tensor["data_offsets"])
+            data[first:end] = bytes(end - first)
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[begin:])
+
+
+def check_spread_places(box):
+    made = {}
+    for placement in of_rows(SPREAD_PLACES, 2):
+        answer = ranked(box, 2, f"-m model.json {placement} --ep 2 --batch 1 --grad-accum 2 "
+                        "--steps 3 --save out --overwrite")
+        made[placement] = weights(box, "out") if not answer.status else answer.err
+    if len(set(made.values())) != 1:
+        yield f"{made}"
+
+
 REFUSED = {
     "--tiles 2": ["--tiles 2", "--tiles 1"],
     "--train lora:4": ["--train", "no adapters"],
@@ -246,8 +276,12 @@ def tests(box):
     yield "capacity", check_capacity(box)
     for name, case in DIVIDED.items() if has_ranks() else ():
         yield f"divided/{name}", check_divided(box, *case)
-    for name, case in SPREAD.items() if has_ranks() else ():
+    if not has_ranks():
+        return
+    write_uneven(box)
+    for name, case in SPREAD.items():
         yield f"spread/{name}", check_spread(box, *case)
+    yield "spread/places", check_spread_places(box)
 
 
 def main():

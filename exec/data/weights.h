@@ -29,8 +29,8 @@
  *
  * A decoder can be a slice of a model, or have a copy of its embedding, or some of its experts
  * (plan/decoder.h).  Files have whole models: a slice's weights say which rows and columns of the
- * file's tensors they are.  Spread experts are operators of their own, with the roles that they have
- * in those of a whole mixture.
+ * file's tensors they are.  Spread experts are operators of their own, with the roles that they
+ * have in those of a whole mixture.
  *
  * Everything here takes any range of a part, so that a rank reads, starts or writes its own shard
  * alone.  Elements after the end of a part are padding: they read as zero and are not written.
@@ -102,8 +102,8 @@ bool mw_weight_is_of_all_slices(const struct mw_decoder *slice, const struct mw_
 bool mw_weight_is_written_elsewhere(const struct mw_decoder *decoder,
                                     const struct mw_weight *weight);
 
-/* One expert's, and the number of the expert that has an element, among those of the weight; of what
- * no experts have it is the weight itself, and number 0. */
+/* One expert's, and the number of the expert that has an element, among those of the weight; of
+ * what no experts have it is the weight itself, and number 0. */
 struct mw_weight mw_weight_of_expert(const struct mw_weight *weight, int64_t expert);
 int64_t mw_weight_expert_at(const struct mw_weight *weight, int64_t element);
 

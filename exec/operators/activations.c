@@ -77,8 +77,8 @@ kept_width(uint32_t unread, enum mw_operator operator_, int64_t width)
     return unread >> operator_ & 1 ? 0 : width;
 }
 
-/* Of a mixture: one hidden state for each expert that a token visits; of the copies that its experts
- * take, and of what goes to other ranks. */
+/* Of a mixture: one hidden state for each expert that a token visits; below, of the copies that its
+ * experts take, and of what goes to other ranks. */
 static int64_t
 results_width_of_experts(const struct mw_decoder *decoder)
 {

@@ -100,8 +100,8 @@ struct mw_shared_activations {
     void *wide;     /* wide_elements: gradients of qkv, and of the MLP's inner activation; in turn
                      * with them n1, n2 and act where they are not kept */
     int64_t wide_elements;
-    /* Where experts are spread: what goes to other ranks, as wide as the room for what comes: copies
-     * of tokens, experts' results, and the gradients of both. */
+    /* Where experts are spread: what goes to other ranks, as wide as the room for what comes:
+     * copies of tokens, experts' results, and the gradients of both. */
     void *exchange;
 };
 

@@ -5,8 +5,8 @@
  * expert, those of an expert in the order of their tokens, so that all products of a matrix with
  * its expert's copies are one grouped product.  No token is dropped.
  *
- * Where experts are spread over ranks, copies lie ready to be sent, and what comes from all ranks is
- * sorted by expert again: those of an expert in the order of ranks, as they lie where one rank has
+ * Where experts are spread over ranks, copies lie ready to be sent, and what comes from all ranks
+ * is sorted by expert again: those of an expert in the order of ranks, as they lie where one rank has
  * all tokens.  So the router, the experts' products, and the sum of results are operators of their
  * own, between which the trainer exchanges (exec/trainer/exchange.c).
  *

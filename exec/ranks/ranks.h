@@ -122,9 +122,9 @@ bool mw_ranks_all_fold(struct mw_ranks *ranks, int lane, void *data, int64_t ele
 bool mw_ranks_broadcast(struct mw_ranks *ranks, int lane, void *data, int64_t bytes, int root,
                         GError **error);
 
-/* Rows on their way from members to the experts that members have, `experts` each, and back.  Before
- * they go, a member's rows lie in the order of all experts; where they come, in the order of its own
- * experts, those for one expert in the order of members. */
+/* Rows on their way from members to the experts that members have, `experts` each, and back.
+ * Before they go, a member's rows lie in the order of all experts; where they come, in the order of
+ * its own experts, those for one expert in the order of members. */
 struct mw_ranks_rows {
     int64_t row_bytes;
     int experts;
