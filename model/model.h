@@ -196,9 +196,9 @@ struct mw_shape {
     int64_t cp;             /* ranks that share the tokens of each sequence; 0 or 1: none do */
     enum mw_context context; /* how these compute attention */
     int64_t ep; /* ranks over which each mixture's experts are spread; 0 or 1: each has all */
-    bool
-        all_visit_one; /* what spread experts take has room for all tokens of these ranks to come
-                         * to one; else for even shares */
+    /* What spread experts take has room for all tokens of these ranks to come to one; else for even
+     * shares. */
+    bool all_visit_one;
     double
         capacity_factor; /* of experts, for each an even share of tokens times this; 0 or less: no
                              * limit, and an even share */

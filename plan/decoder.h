@@ -108,8 +108,8 @@ mw_decoder_experts_here(const struct mw_decoder *decoder)
 }
 
 /* Rows that its experts have room for, for each token of the rank: all that a token visits, or
- * where experts are spread as many as can come, if all tokens of all ranks that share them visit those of
- * this one. */
+ * where experts are spread as many as can come, if all tokens of all ranks that share them visit
+ * those of this one. */
 static inline int64_t
 mw_decoder_rows_of_token(const struct mw_decoder *decoder)
 {

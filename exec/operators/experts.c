@@ -6,9 +6,9 @@
  * its expert's copies are one grouped product.  No token is dropped.
  *
  * Where experts are spread over ranks, copies lie ready to be sent, and what comes from all ranks
- * is sorted by expert again: those of an expert in the order of ranks, as they lie where one rank has
- * all tokens.  So the router, the experts' products, and the sum of results are operators of their
- * own, between which the trainer exchanges (exec/trainer/exchange.c).
+ * is sorted by expert again: those of an expert in the order of ranks, as they lie where one rank
+ * has all tokens.  So the router, the experts' products, and the sum of results are operators of
+ * their own, between which the trainer exchanges (exec/trainer/exchange.c).
  *
  * Kept are the router's probabilities; where copies lie follows from these, and is found anew by
  * each operator that needs it.  Between the backward of the two operators the gradients of the

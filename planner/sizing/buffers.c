@@ -778,7 +778,7 @@ pending_bytes(const struct mw_sizing *sizing)
     return bytes;
 }
 
-/* Ranks that have the same state each save a share of it; experts that are spread are not the same. */
+/* Ranks that have the same state each save a share of it; spread experts are not the same. */
 static int64_t
 save_sharers(const struct mw_sizing *sizing)
 {
