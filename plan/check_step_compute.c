@@ -431,7 +431,7 @@ tokens_of_product(const struct mw_decoder *decoder, const struct mw_work *work, 
         decoder->experts && (within || mw_operator_row(work->operator_)->part_of != 0);
     int64_t here = mw_decoder_experts_here(decoder);
 
-    return of_experts ? (tokens * decoder->experts_per_token + here - 1) / here : tokens;
+    return of_experts ? (mw_decoder_result_rows(decoder, tokens) + here - 1) / here : tokens;
 }
 
 /* The works' products and attention are of the tokens that the step's shape says. */

@@ -57,6 +57,8 @@ struct mw_decoder {
     /* A mixture: the MLP of every layer is so many experts, each as wide as ffn, of which a token
      * visits some (docs/MODEL.md 2.6); experts 0: it is one MLP. */
     int64_t experts, experts_per_token;
+    int64_t expert_capacity;  /* rows of a rank's micro-batch that an expert takes: it drops what is
+                               * more (docs/MODEL.md 2.15); 0: it takes all */
     bool router_renormalizes; /* the probabilities of those that a token visits are divided by their
                                * sum: Mixtral; else they are the router's own: Switch
                                * (arXiv 2101.03961, Eq. 2) */
@@ -107,17 +109,25 @@ mw_decoder_experts_here(const struct mw_decoder *decoder)
                                          : decoder->experts;
 }
 
-/* Rows that its experts have room for, for each token of the rank: all that a token visits, or
- * where experts are spread as many as can come, if all tokens of all ranks that share them visit
- * those of this one. */
+/* Rows of a rank's tokens that experts give results for: one for each expert that a token visits, or
+ * as many as all experts take. */
 static inline int64_t
-mw_decoder_rows_of_token(const struct mw_decoder *decoder)
+mw_decoder_result_rows(const struct mw_decoder *decoder, int64_t tokens)
+{
+    return decoder->expert_capacity ? decoder->experts * decoder->expert_capacity
+                                    : decoder->experts_per_token * tokens;
+}
+
+/* Rows that a rank's experts have room for: those, or where experts are spread as many as can come,
+ * if all tokens of all ranks that share them visit those of this one. */
+static inline int64_t
+mw_decoder_expert_rows(const struct mw_decoder *decoder, int64_t tokens)
 {
     int64_t here = mw_decoder_experts_here(decoder), visits = decoder->experts_per_token;
 
-    if (!mw_decoder_is_spread(decoder))
-        return visits;
-    return decoder->spread.count * (visits < here ? visits : here);
+    if (!mw_decoder_is_spread(decoder) || decoder->expert_capacity)
+        return mw_decoder_result_rows(decoder, tokens);
+    return decoder->spread.count * (visits < here ? visits : here) * tokens;
 }
 
 /* Limits of these numbers. */

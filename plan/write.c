@@ -230,6 +230,8 @@ write_decoder(struct writer *writer, const struct mw_decoder *decoder)
         put_key(writer, " experts ", decoder->experts);
         put_key(writer, " ", decoder->experts_per_token);
         put_flag(writer, " renormalized", decoder->router_renormalizes);
+        if (decoder->expert_capacity)
+            put_key(writer, " capacity ", decoder->expert_capacity);
         if (mw_decoder_is_spread(decoder))
             put_key(writer, " spread ", decoder->spread.count);
     }

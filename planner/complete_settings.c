@@ -756,10 +756,10 @@ mw_settings_run(const struct mw_settings *s, GError **error)
     if (s->cp > 1)
         return mw_refuse(error, "{cp=%" G_GINT64_FORMAT "}: run keeps sequences whole; give {cp=1}",
                          s->cp);
-    if (s->capacity_factor > 0)
+    if (s->capacity_factor > 0 && s->tp > 1)
         return mw_refuse(error,
-                         "{capacity-factor=%.15g}: run does not limit the tokens of experts; leave "
-                         "it out",
+                         "{capacity-factor=%.15g}: run does not slice experts; give {tp=1}, or ask "
+                         "`memwall simulate`",
                          s->capacity_factor);
     if (s->ep > 1 && s->tp > 1)
         return mw_refuse(error,

@@ -74,8 +74,8 @@ struct mw_layer_activations {
     void *act;  /* [T, f] */
     /* Of a mixture, f above is that of all experts that a token visits, and rows of up and act are
      * of copies of tokens, sorted by expert (exec/operators/kernel_types.h).  Where experts are
-     * spread, they are rooms for T * mw_decoder_rows_of_token, of which the copies that have come
-     * from all ranks take the first; those of an expert are in the order of ranks: */
+     * spread, or drop tokens, they are rooms for mw_decoder_expert_rows, of which the copies that
+     * have come take the first; those of an expert are in the order of ranks: */
     float *router; /* [T, experts] probabilities; in backward the gradients of their scores */
     void *copies;  /* [T * visits, h] of n2; in backward their gradient.  Spread: those that came */
     void
@@ -262,12 +262,14 @@ mw_decoder_adapts(const struct mw_decoder *decoder, int operator_)
 
 int64_t mw_decoder_lora_width(const struct mw_decoder *decoder, int adapted);
 
-/* Width of the MLP's inner activation: of a mixture, of all experts that a token visits, or that
- * there is room for. */
+/* Elements of the MLP's inner activation: of a mixture, of all rows that its experts have room
+ * for. */
 static inline int64_t
-mw_decoder_inner(const struct mw_decoder *decoder)
+mw_decoder_inner(const struct mw_decoder *decoder, int64_t tokens)
 {
-    return decoder->experts ? mw_decoder_rows_of_token(decoder) * decoder->ffn : decoder->ffn;
+    int64_t rows = decoder->experts ? mw_decoder_expert_rows(decoder, tokens) : tokens;
+
+    return rows * decoder->ffn;
 }
 
 /* What a layer keeps in fp32, outside of its elements: sums of attention, and of a mixture the

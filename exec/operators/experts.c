@@ -3,7 +3,8 @@
  *
  * A token's hidden state is copied once for each expert that it visits.  Copies lie sorted by
  * expert, those of an expert in the order of their tokens, so that all products of a matrix with
- * its expert's copies are one grouped product.  No token is dropped.
+ * its expert's copies are one grouped product.  What is more than an expert takes is dropped: it has
+ * no copy.
  *
  * Where experts are spread over ranks, copies lie ready to be sent, and what comes from all ranks
  * is sorted by expert again: those of an expert in the order of ranks, as they lie where one rank
@@ -113,7 +114,7 @@ weight_gradient(const struct mw_operators *operators, const struct mw_compute *c
 static int64_t
 twin_at(const struct mw_compute *compute, int64_t twin)
 {
-    return twin * mw_operator_tokens(compute) * mw_decoder_inner(compute->decoder);
+    return twin * mw_decoder_inner(compute->decoder, mw_operator_tokens(compute));
 }
 
 /* --- up: the router, the copies, gate and up -------------------------------------------------- */
@@ -405,6 +406,7 @@ mw_operator_routing(void *room, const struct mw_decoder *decoder, int64_t tokens
         .tokens = tokens,
         .experts = decoder->experts,
         .visits = decoder->experts_per_token,
+        .capacity = decoder->expert_capacity,
         .renormalizes = decoder->router_renormalizes,
         .expert = at,
         .row = at + copies,

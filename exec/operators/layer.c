@@ -415,7 +415,7 @@ act_elements(const struct mw_compute *compute)
     const struct mw_decoder *decoder = compute->decoder;
 
     return compute->visits ? compute->visits->begin[mw_decoder_experts_here(decoder)] * decoder->ffn
-                           : mw_operator_tokens(compute) * mw_decoder_inner(decoder);
+                           : mw_decoder_inner(decoder, mw_operator_tokens(compute));
 }
 
 static void
@@ -424,7 +424,7 @@ act_forward(const struct mw_operators *operators, const struct mw_compute *compu
     const struct mw_kernels *kernels = operators->kernels;
     const struct mw_layer_activations *layer = compute->layer;
     int64_t n = act_elements(compute);
-    int64_t twin = mw_operator_tokens(compute) * mw_decoder_inner(compute->decoder);
+    int64_t twin = mw_decoder_inner(compute->decoder, mw_operator_tokens(compute));
 
     if (mw_decoder_gated(compute->decoder))
         kernels->swiglu_forward(operators->device, layer->act, layer->up,
@@ -444,7 +444,7 @@ act_backward(const struct mw_operators *operators, const struct mw_compute *comp
     void *wide = compute->shared->wide, *to = compute->layer->gradient.up;
     const void *up = compute->layer->up;
     int64_t n = act_elements(compute);
-    int64_t twin = mw_operator_tokens(compute) * mw_decoder_inner(compute->decoder);
+    int64_t twin = mw_decoder_inner(compute->decoder, mw_operator_tokens(compute));
 
     if (mw_decoder_gated(compute->decoder))
         kernels->swiglu_backward(operators->device, to, mw_operator_at(compute, to, twin), wide, up,

@@ -286,6 +286,13 @@ check_block(const struct mw_trainer *trainer, const struct mw_activation_layout 
     int64_t lasting = mw_activations_lasting(&shape->decoder, shape->sequences, shape->seq, layout,
                                              shape->whole_checkpoints ? 0 : kept);
 
+    if (layout->bytes > bytes && mw_decoder_is_spread(&shape->decoder))
+        return mw_refuse(error,
+                         "the plan has %" G_GINT64_FORMAT
+                         " bytes in one piece for activations, the operators need "
+                         "%" G_GINT64_FORMAT ", should the tokens of all ranks visit the experts "
+                         "of one; a plan by {software=memwall} has them",
+                         bytes, layout->bytes);
     if (layout->bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT
