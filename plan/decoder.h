@@ -57,7 +57,7 @@ struct mw_decoder {
     /* A mixture: the MLP of every layer is so many experts, each as wide as ffn, of which a token
      * visits some (docs/MODEL.md 2.6); experts 0: it is one MLP. */
     int64_t experts, experts_per_token;
-    int64_t expert_capacity;  /* rows of a rank's micro-batch that an expert takes: it drops what is
+    int64_t rows_of_expert;   /* rows of a rank's micro-batch that an expert takes: it drops what is
                                * more (docs/MODEL.md 2.15); 0: it takes all */
     bool router_renormalizes; /* the probabilities of those that a token visits are divided by their
                                * sum: Mixtral; else they are the router's own: Switch
@@ -109,13 +109,13 @@ mw_decoder_experts_here(const struct mw_decoder *decoder)
                                          : decoder->experts;
 }
 
-/* Rows of a rank's tokens that experts give results for: one for each expert that a token visits, or
- * as many as all experts take. */
+/* Rows of a rank's tokens that experts give results for: one for each expert that a token visits,
+ * or as many as all experts take. */
 static inline int64_t
 mw_decoder_result_rows(const struct mw_decoder *decoder, int64_t tokens)
 {
-    return decoder->expert_capacity ? decoder->experts * decoder->expert_capacity
-                                    : decoder->experts_per_token * tokens;
+    return decoder->rows_of_expert ? decoder->experts * decoder->rows_of_expert
+                                   : decoder->experts_per_token * tokens;
 }
 
 /* Rows that a rank's experts have room for: those, or where experts are spread as many as can come,
@@ -125,7 +125,7 @@ mw_decoder_expert_rows(const struct mw_decoder *decoder, int64_t tokens)
 {
     int64_t here = mw_decoder_experts_here(decoder), visits = decoder->experts_per_token;
 
-    if (!mw_decoder_is_spread(decoder) || decoder->expert_capacity)
+    if (!mw_decoder_is_spread(decoder) || decoder->rows_of_expert)
         return mw_decoder_result_rows(decoder, tokens);
     return decoder->spread.count * (visits < here ? visits : here) * tokens;
 }

@@ -90,12 +90,12 @@ find_dropped(const struct mw_reference_pass *r, int64_t layer, const double *n2)
     bool *dropped = g_new0(bool, r->tokens * d->experts);
     g_autofree int64_t *taken = g_new0(int64_t, d->experts);
 
-    for (int64_t choice = 0; d->expert_capacity && choice < d->experts_per_token; choice++)
+    for (int64_t choice = 0; d->rows_of_expert && choice < d->experts_per_token; choice++)
         for (int64_t t = 0; t < r->tokens; t++) {
             struct routed to = route(r, layer, n2 + t * d->hidden);
             for (int64_t e = 0; e < d->experts; e++)
                 if (choice_of(d, to.probability, e) == choice)
-                    dropped[t * d->experts + e] = taken[e]++ >= d->expert_capacity;
+                    dropped[t * d->experts + e] = taken[e]++ >= d->rows_of_expert;
             clear(&to);
         }
     return dropped;

@@ -109,12 +109,12 @@ check_spread(const char *name, int64_t ep, int64_t batch, int64_t interval, doub
     const struct mw_buffer *activations = &sizing->buffers[MW_BUFFER_ACTIVATIONS];
     int64_t layers = interval ? MIN(interval, model.layers) : model.layers;
     if (capacity > 0)
-        decoder.expert_capacity = mw_model_expert_rows(&model, &sizing->shape) / decoder.experts;
+        decoder.rows_of_expert = mw_model_expert_rows(&model, &sizing->shape) / decoder.experts;
     struct mw_activation_layout layout =
         mw_activation_layout(&decoder, MW_DTYPE_BF16, batch, 24, layers, 0);
     int64_t room = batch * 24 * ep * MIN(decoder.experts_per_token, decoder.experts / ep);
     if (capacity > 0)
-        room = decoder.experts * decoder.expert_capacity;
+        room = decoder.experts * decoder.rows_of_expert;
     g_assert_cmpint(mw_decoder_expert_rows(&decoder, batch * 24), ==, room);
     g_assert_cmpint(mw_model_expert_room(&model, &sizing->shape), ==, room);
     g_assert_cmpint(layout.layer_bytes, ==,

@@ -122,8 +122,8 @@ capacity_bits(const struct mw_step_shape *s)
 {
     int64_t visits = s->sequences * s->seq * s->decoder.experts_per_token;
 
-    return s->decoder.expert_capacity
-               ? bits_of((double)(s->decoder.expert_capacity * s->decoder.experts) / (double)visits)
+    return s->decoder.rows_of_expert
+               ? bits_of((double)(s->decoder.rows_of_expert * s->decoder.experts) / (double)visits)
                : 0;
 }
 

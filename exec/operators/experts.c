@@ -3,8 +3,8 @@
  *
  * A token's hidden state is copied once for each expert that it visits.  Copies lie sorted by
  * expert, those of an expert in the order of their tokens, so that all products of a matrix with
- * its expert's copies are one grouped product.  What is more than an expert takes is dropped: it has
- * no copy.
+ * its expert's copies are one grouped product.  What is more than an expert takes is dropped: it
+ * has no copy.
  *
  * Where experts are spread over ranks, copies lie ready to be sent, and what comes from all ranks
  * is sorted by expert again: those of an expert in the order of ranks, as they lie where one rank
@@ -406,7 +406,7 @@ mw_operator_routing(void *room, const struct mw_decoder *decoder, int64_t tokens
         .tokens = tokens,
         .experts = decoder->experts,
         .visits = decoder->experts_per_token,
-        .capacity = decoder->expert_capacity,
+        .capacity = decoder->rows_of_expert,
         .renormalizes = decoder->router_renormalizes,
         .expert = at,
         .row = at + copies,

@@ -326,7 +326,7 @@ shape_of(const struct mw_sizing *sizing)
     if (shape.has_decoder && sizing->ep > 1)
         shape.decoder.spread.count = sizing->ep;
     if (shape.has_decoder && shape.decoder.experts && limited)
-        shape.decoder.expert_capacity =
+        shape.decoder.rows_of_expert =
             mw_model_expert_rows(sizing->model, &sizing->shape) / shape.decoder.experts;
     return shape;
 }
