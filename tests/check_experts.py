@@ -192,6 +192,31 @@ def write_uneven(box):
     path.write_bytes(len(text).to_bytes(8, "little") + text + data[begin:])
 
 
+def tensors(path):
+    """The bytes of each in a file."""
+    data = path.read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    header.pop("__metadata__", None)
+    return {name: data[begin + tensor["data_offsets"][0]:begin + tensor["data_offsets"][1]]
+            for name, tensor in header.items()}
+
+
+def check_spread_bits(box):
+    """A step changes no bit but those of experts, whose gradients are sums in another order."""
+    for degree in (1, 2):
+        answer = ranked(box, 2, f"-m model.json -s ddp --batch 2 --ep {degree} --clip 0 "
+                        f"--steps 1 --save bits{degree}")
+        if answer.status:
+            yield answer.err
+            return
+    whole, spread = (tensors(box.folder / f"bits{degree}/optimizer.safetensors")
+                     for degree in (1, 2))
+    other = {name for name in whole if whole[name] != spread[name]}
+    if whole.keys() != spread.keys() or any(".experts." not in name for name in other):
+        yield f"{sorted(other)}"
+
+
 def check_spread_places(box):
     made = {}
     for placement in of_rows(SPREAD_PLACES, 2):
@@ -311,6 +336,7 @@ def tests(box):
     write_uneven(box)
     for name, case in SPREAD.items():
         yield f"spread/{name}", check_spread(box, *case)
+    yield "spread/bits", check_spread_bits(box)
     yield "spread/places", check_spread_places(box)
 
 

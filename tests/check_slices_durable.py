@@ -107,6 +107,20 @@ def check_damage(box):
         yield f"export: {exported.status}: {exported.err}"
 
 
+def check_experts_damage(box):
+    """A rank's experts have their numbers in the model."""
+    asked = words("mixture", 1, 1, f"{DRIVES} --ep 2")
+    empty(box)
+    yield from good(ranks(box, 2, f"run {asked} --steps 2"))
+    file = box.folder / "drive/memwall-rank1-1of1.data"
+    file.write_bytes(bytes(byte ^ 1 for byte in file.read_bytes()))
+    verified = box.run("verify drive")
+    experts = "model.layers.1.block_sparse_moe.experts"
+    found = f"rank 1: state of {experts}.2.w1.weight to {experts}.3.w2.weight"
+    if verified.status != 1 or found not in verified.out.decode():
+        yield f"verify: {verified.status}: {verified.out.decode()}"
+
+
 # --- kills ----------------------------------------------------------------------------------------
 
 
@@ -276,6 +290,7 @@ def tests(box):
     for name, case in of_rows(CASES.items(), 2):
         yield f"resumed/{name}", check_resume(box, *case)
     yield "damaged", check_damage(box)
+    yield "damaged/experts", check_experts_damage(box)
     yield "refused", check_refused(box)
     yield "files of another run", check_another_run(box)
     yield "killed/drives", check_kills(box, 7, 4, words("llama", 2, 2, DRIVES), 3)
