@@ -198,16 +198,21 @@ def write_comparison_csv(path, comparisons):
 
 
 def summary(comparisons, title=""):
-    """What a comparison comes to, in a sentence or two."""
+    """What a comparison comes to, in a few sentences."""
     count = len(comparisons)
     inside = sum(c["in_range"] for c in comparisons)
+    strictly = sum(c["low"] <= c["published"] <= c["high"] for c in comparisons)
+    errors = [abs(c["engine_error"]) for c in comparisons]
     text = (f"{title}The predicted range holds {inside} of {count} within "
-            f"{100 * RANGE_MARGIN:.0f}%.  Median error: engine "
-            f"{median_abs([c['engine_error'] for c in comparisons]):.1f}%")
+            f"{100 * RANGE_MARGIN:.0f}%, {strictly} of {count} strictly; its median width is "
+            f"{statistics.median(c['width'] for c in comparisons):.0f}%.  Median error: engine "
+            f"{statistics.median(errors):.1f}%")
     closed = [c["closed_form_error"] for c in comparisons if c["closed_form_error"] is not None]
     if closed:
         text += f", the paper's closed form {median_abs(closed):.1f}%"
-    return paragraph(text + ".") + "\n"
+    text += (f".  The engine's mean error is {statistics.mean(errors):.1f}%, its largest "
+             f"{max(errors):.1f}%.")
+    return paragraph(text) + "\n"
 
 
 def paragraph(text, bullet=""):

@@ -173,6 +173,18 @@ check_tile_figures(const struct mw_profile *profile, const char *const needed[3]
            mw_profile_refuse(profile, "gpu", needed[2], "must have 4 numbers", error);
 }
 
+/* Figures of tiles are of the GPU that was fitted: beside a curve they would be another one's. */
+bool
+mw_hw_leaves_out(const struct mw_profile *profile, const struct mw_profile_key *row)
+{
+    const struct mw_profile_value *processors =
+        mw_profile_value_of(profile, "gpu", "multiprocessors");
+
+    return !strcmp(row->group, "gpu") && processors->given && !(processors->number[0] > 0) &&
+           (g_str_has_prefix(row->key, "tile_") || g_str_has_prefix(row->key, "fp8_tile_") ||
+            !strcmp(row->key, "sustained_share"));
+}
+
 /* A machine has tiles or a curve. */
 static bool
 check_tiles(const struct mw_profile *profile, GError **error)
@@ -208,7 +220,7 @@ check_peak(const struct mw_profile *profile, GError **error)
         if (rate->number[i] > peak)
             return mw_profile_refuse_beside(profile, "gpu", "matmul_tflops", "must be at most",
                                             "peak_tflops", error);
-    /* with multiprocessors=0 they are of another machine, from which this one inherits */
+    /* with multiprocessors=0, as --set may have it, nothing reads them */
     if (mw_profile_typical(profile, "gpu", "multiprocessors") > 0 &&
         mw_profile_typical(profile, "gpu", "tile_tflops") > peak)
         return mw_profile_refuse_beside(profile, "gpu", "tile_tflops", "must be at most",

@@ -271,6 +271,7 @@ const struct mw_profile_kind mw_hwprofile_kind = {
     .key_count = G_N_ELEMENTS(keys),
     .synonyms = synonyms,
     .needs = mw_hw_needs,
+    .leaves_out = mw_hw_leaves_out,
     .check = mw_hw_check,
 };
 

@@ -28,7 +28,8 @@ print_tables(const struct forms *f, bool details)
         mw_table_parallel(f->out, &answer->divided.question, answer->parallel);
     else if (answer->serving)
         mw_table_serving(f->out, answer->serving, answer->question.model.name,
-                         mw_profile_name(answer->question.profile));
+                         mw_profile_name(answer->question.profile),
+                         mw_profile_name(answer->question.software));
     else if (answer->objective)
         mw_table_objective(f->out, answer->objective, answer->question.model.name,
                            mw_profile_name(answer->question.profile),
@@ -69,7 +70,8 @@ print_json(const struct forms *f)
         mw_json_parallel_write(f->out, &f->answer->divided.question, f->answer->parallel);
     else if (f->answer->serving)
         mw_json_serving_write(f->out, f->answer->serving, f->answer->question.model.name,
-                              mw_profile_name(f->answer->question.profile));
+                              mw_profile_name(f->answer->question.profile),
+                              mw_profile_name(f->answer->question.software));
     else if (f->answer->objective)
         mw_json_objective_write(f->out, f->answer->objective, f->answer->question.model.name,
                                 mw_profile_name(f->answer->question.profile),

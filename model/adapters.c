@@ -1,4 +1,5 @@
 /* adapter_config.json: what PEFT (huggingface/peft) says of the adapters beside it. */
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -89,7 +90,7 @@ mw_model_write_adapter_config(const struct mw_decoder *decoder)
 static bool
 check_kind(JsonObject *object, const char *origin, GError **error)
 {
-    static const char *const flags[] = {"use_dora", "use_rslora", "lora_bias"};
+    static const char *const flags[] = {"use_dora", "lora_bias"};
     const char *type = "", *bias = "none";
 
     if (!mw_json_get_string(object, "peft_type", origin, &type, error) ||
@@ -138,53 +139,105 @@ says_nothing(JsonNode *node)
 static bool
 check_left_out(JsonObject *object, const char *origin, GError **error)
 {
-    double dropout = 0;
-
     for (size_t i = 0; i < G_N_ELEMENTS(left_out); i++) {
         if (says_nothing(json_object_get_member(object, left_out[i].key)))
             continue;
         g_autofree char *why = mw_spelled(left_out[i].why);
         return mw_refuse(error, "%s: %s: must be null: %s", origin, left_out[i].key, why);
     }
-    if (!mw_json_get_number(object, "lora_dropout", 0, 1, origin, &dropout, error))
-        return false;
-    return dropout == 0 || mw_refuse(error,
-                                     "%s: lora_dropout: %.15g: must be 0: adapters are trained "
-                                     "without dropout",
-                                     origin, dropout);
-}
-
-/* By default PEFT's r and lora_alpha are 8. */
-static bool
-check_numbers(JsonObject *object, const struct mw_decoder *decoder, const char *origin,
-              GError **error)
-{
-    int64_t rank = 8;
-    double alpha = 8;
-
-    if (!mw_json_get_int(object, "r", 1, 1 << 20, origin, &rank, error) ||
-        !mw_json_get_number(object, "lora_alpha", 0, MW_DECODER_ALPHA_MAX, origin, &alpha, error))
-        return false;
-    if (rank != decoder->lora_rank)
-        return mw_refuse(error,
-                         "%s: r: %" G_GINT64_FORMAT ": the adapters to train have rank "
-                         "%" G_GINT64_FORMAT "; give {train=lora:%" G_GINT64_FORMAT "}",
-                         origin, rank, decoder->lora_rank, rank);
-    if (alpha != decoder->lora_alpha)
-        return mw_refuse(error,
-                         "%s: lora_alpha: %.15g: the adapters to train have %.15g; give "
-                         "{lora-alpha=%.15g}",
-                         origin, alpha, decoder->lora_alpha, alpha);
     return true;
 }
 
+/* By default PEFT's r and lora_alpha are 8.  Adapters that are stable in rank (rsLoRA, arXiv
+ * 2312.03732) are scaled by alpha / sqrt(r). */
+static bool
+read_numbers(JsonObject *object, const char *origin, struct mw_adapter_config *out, GError **error)
+{
+    out->rank = 8;
+    out->written_alpha = 8;
+    if (!mw_json_get_int(object, "r", 1, 1 << 20, origin, &out->rank, error) ||
+        !mw_json_get_number(object, "lora_alpha", 0, MW_DECODER_ALPHA_MAX, origin,
+                            &out->written_alpha, error) ||
+        !mw_json_get_number(object, "lora_dropout", 0, 1, origin, &out->dropout, error) ||
+        !mw_json_get_bool(object, "use_rslora", origin, &out->rslora, error))
+        return false;
+    out->alpha = out->written_alpha * (out->rslora ? sqrt((double)out->rank) : 1);
+    return true;
+}
+
+/* Whether a module is meant by its name or the end of its path, as PEFT reads it. */
+static bool
+is_module(const char *tensor, const char *module)
+{
+    g_autofree char *path = g_strndup(tensor, strlen(tensor) - strlen(".weight"));
+    g_autofree char *end = g_strconcat(".", module, NULL);
+
+    return !strcmp(path, module) || g_str_has_suffix(path, end);
+}
+
+static uint32_t
+operators_of_module(const char *module)
+{
+    const struct mw_family *family;
+    uint32_t operators = 0;
+
+    for (int number = 0; (family = mw_family_at(number)); number++)
+        for (size_t i = 0; i < G_N_ELEMENTS(adapted) && family->run.tensors; i++)
+            for (size_t r = 0; r < G_N_ELEMENTS(adapted[i].roles); r++) {
+                enum mw_weight_role role = adapted[i].roles[r];
+                const char *tensor = role ? family->run.tensors->of[role] : NULL;
+                if (tensor && is_module(tensor, module))
+                    operators |= UINT32_C(1) << adapted[i].operator_;
+            }
+    return operators;
+}
+
+/* The operators that target_modules names; none for a pattern. */
+static uint32_t
+read_targets(JsonObject *object)
+{
+    JsonNode *node = json_object_get_member(object, "target_modules");
+    JsonArray *list = node && JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+    const char *text = node && JSON_NODE_HOLDS_VALUE(node) ? json_node_get_string(node) : NULL;
+    uint32_t operators = 0;
+
+    for (size_t i = 0; !g_strcmp0(text, "all-linear") && i < G_N_ELEMENTS(adapted); i++)
+        operators |= UINT32_C(1) << adapted[i].operator_;
+    for (guint i = 0; list && i < json_array_get_length(list); i++) {
+        JsonNode *element = json_array_get_element(list, i);
+        if (json_node_get_value_type(element) == G_TYPE_STRING)
+            operators |= operators_of_module(json_node_get_string(element));
+    }
+    return operators;
+}
+
+static bool
+check_numbers(const struct mw_adapter_config *config, const struct mw_decoder *decoder,
+              const char *origin, GError **error)
+{
+    if (config->rank != decoder->lora_rank)
+        return mw_refuse(error,
+                         "%s: r: %" G_GINT64_FORMAT ": the adapters to train have rank "
+                         "%" G_GINT64_FORMAT "; give {train=lora:%" G_GINT64_FORMAT "}",
+                         origin, config->rank, decoder->lora_rank, config->rank);
+    if (fabs(config->alpha - decoder->lora_alpha) <= 1e-12 * config->alpha)
+        return true;
+    g_autofree char *scaled =
+        config->rslora ? g_strdup(" by the square root of the rank (use_rslora)") : g_strdup("");
+    return mw_refuse(error,
+                     "%s: lora_alpha: %.15g%s: the adapters to train have %.15g; give "
+                     "{lora-alpha=%.15g}",
+                     origin, config->written_alpha, scaled, decoder->lora_alpha, config->alpha);
+}
+
 bool
-mw_model_check_adapter_config(const char *path, const struct mw_decoder *decoder, GError **error)
+mw_model_read_adapter_config(const char *path, struct mw_adapter_config *out, GError **error)
 {
     g_autofree char *text = NULL;
     gsize length;
     g_autoptr(GError) reason = NULL;
 
+    *out = (struct mw_adapter_config){0};
     if (!g_file_get_contents(path, &text, &length, &reason)) {
         g_set_error(error, MW_ERROR, MW_ERROR_IO,
                     "%s: cannot be read: must be there, as PEFT writes it beside its adapters",
@@ -195,6 +248,16 @@ mw_model_check_adapter_config(const char *path, const struct mw_decoder *decoder
     if (!root)
         return false;
     JsonObject *object = json_node_get_object(root);
+    out->adapted = read_targets(object);
     return check_kind(object, path, error) && check_left_out(object, path, error) &&
-           check_numbers(object, decoder, path, error);
+           read_numbers(object, path, out, error);
+}
+
+bool
+mw_model_check_adapter_config(const char *path, const struct mw_decoder *decoder, GError **error)
+{
+    struct mw_adapter_config config;
+
+    return mw_model_read_adapter_config(path, &config, error) &&
+           check_numbers(&config, decoder, path, error);
 }

@@ -352,6 +352,16 @@ char *mw_model_write_config(const struct mw_decoder *decoder);
 
 /* The text of an adapter_config.json as PEFT reads it, of a decoder with adapters.  g_free it. */
 char *mw_model_write_adapter_config(const struct mw_decoder *decoder);
+/* What such a file says; false with *error for adapters that cannot be trained here. */
+struct mw_adapter_config {
+    int64_t rank;
+    double written_alpha;
+    double alpha;     /* adapters' results are multiplied by alpha / rank */
+    bool rslora;      /* written to be multiplied by alpha / sqrt(rank) */
+    double dropout;   /* of training; the adapters themselves have none */
+    uint32_t adapted; /* operators, as bits; 0: the file has a pattern, or names none of them */
+};
+bool mw_model_read_adapter_config(const char *path, struct mw_adapter_config *out, GError **error);
 /* Whether such a file is of the decoder's adapters; the tensors say which modules these are of. */
 bool mw_model_check_adapter_config(const char *path, const struct mw_decoder *decoder,
                                    GError **error);

@@ -68,6 +68,8 @@ check_rank(const struct mw_model *model, const struct mw_shape *shape, GError **
 {
     static const struct mw_block_traits dense, mixture = {.experts = true};
     struct mw_shape whole = *shape;
+    int64_t least = INT64_MAX;
+    enum mw_operator of = MW_OPERATOR_NONE;
 
     whole.tp = 1;
     for (int operator_ = 0; operator_ < MW_OPERATOR_COUNT && shape->trained.rank; operator_++) {
@@ -77,12 +79,15 @@ check_rank(const struct mw_model *model, const struct mw_shape *shape, GError **
         struct mw_walk walk =
             mw_walk_begin(model, &whole, model->experts && !model->mixed ? mixture : dense);
         int64_t most = mw_walk_rank_max(&walk, operator_);
-        if (shape->trained.rank > most)
-            return refuse(model, "rank of adapters", shape->trained.rank, error,
-                          "be at most %" G_GINT64_FORMAT ", the smallest side of a matrix of %s",
-                          most, mw_operator_name((int)adapted));
+        of = most < least ? adapted : of;
+        least = MIN(most, least);
     }
-    return true;
+    return shape->trained.rank <= least ||
+           mw_refuse(error,
+                     "{train=lora:%" G_GINT64_FORMAT "}: in model %s a matrix of %s has a side of "
+                     "%" G_GINT64_FORMAT ", and a rank is at most that; give "
+                     "{train=lora:%" G_GINT64_FORMAT "} or less",
+                     shape->trained.rank, model->name, mw_operator_name((int)of), least, least);
 }
 
 /* What a convolution with strides makes of a short sequence may be nothing. */

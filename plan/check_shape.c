@@ -152,6 +152,8 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
                                      "interval or encodings, and commits nothing");
     if (s->stashes && !s->no_flush)
         return mw_plan_refuse(check, "step: stashes without no-flush");
+    if (s->vertical_sync && !s->stashes)
+        return mw_plan_refuse(check, "step: vertical-sync without stashes");
     if (s->has_decoder && s->kept_layers && s->kept_layers >= s->decoder.layers)
         return mw_plan_refuse(check,
                               "step: keeps %" PRId64 " layers: must be fewer than the "

@@ -614,6 +614,7 @@ check_flat(struct mw_step_check *check)
     int64_t most = (int64_t)plan->tensor_count + 1;
     if (mw_plan_degree(plan, MW_AXIS_PP) > 1 && most < MW_LAYER_SET_MAX)
         most = MW_LAYER_SET_MAX;
+    check->gathers_checkpoints = mw_plan_gathers_checkpoints(plan);
     check->layers = count_layers(plan);
     if (check->layers > most)
         return mw_plan_refuse(&check->base,

@@ -65,6 +65,7 @@ struct mw_step_check {
     uint32_t *tensor_of;               /* [(layers + 1) * MW_OPERATOR_COUNT], MW_NONE: none */
     uint32_t begin, agree, commit;
     uint32_t weights_apart; /* operators whose weights' gradients come later, if the step's do */
+    bool gathers_checkpoints;
     int64_t dp, rp, tp, pp; /* dp: a sharding group, of which there are rp */
     bool delayed;
     uint32_t *part_of; /* [tensor_count] first part of a tensor */

@@ -744,33 +744,31 @@ has_checkpoint(const struct mw_step_check *check, uint32_t slot)
                                              : MW_ROLE_CHECKPOINT) == slot;
 }
 
-/* A collective gathers the slices of a checkpoint in place. */
 static bool
 check_checkpoint_move(struct mw_step_check *check, uint32_t index)
 {
-    uint32_t whole = mw_step_slot(check, index, MW_ROLE_CHECKPOINT);
-    bool gathers = whole != MW_NONE;
-    uint32_t from = gathers ? whole : mw_step_slot(check, index, MW_ROLE_SOURCE);
-    uint32_t to = gathers ? whole : mw_step_slot(check, index, MW_ROLE_DESTINATION);
+    uint32_t from = mw_step_slot(check, index, MW_ROLE_SOURCE);
+    uint32_t to = mw_step_slot(check, index, MW_ROLE_DESTINATION);
 
     return (from != MW_NONE && to != MW_NONE && is_for_checkpoints(check, from) &&
             is_for_checkpoints(check, to) && has_checkpoint(check, from)) ||
            refuse(check, index, "does not move a checkpoint from one of its places to another");
 }
 
-/* A slice of a checkpoint is gathered before a layer is recomputed from it (ZeRO-R, Pa), unless
- * slices share tokens: then the layer's first norm takes the slice. */
+/* Parts of a checkpoint are gathered before a layer is recomputed from it (ZeRO-R, Pa), unless
+ * slices share tokens: then the layer's first norm takes its slice's part. */
 static bool
 has_whole_checkpoint(const struct mw_step_check *check, uint32_t slot)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
     int64_t elements = mw_step_shape_tokens(shape) * shape->decoder.hidden;
     int dtype = shape->checkpoint_dtype == MW_DTYPE_NONE ? shape->dtype : shape->checkpoint_dtype;
-    uint32_t by = check->slots[slot].writer;
+    uint32_t by = check->slots[slot].definer;
+    bool gathered = by != MW_NONE && mw_step_work(check, by)->kind == MW_OP_ALL_GATHER;
 
     return !shape->has_decoder || shape->sequence_parallel ||
-           check->plan->slots[slot].size_bytes >= mw_dtype_bytes(dtype, elements) ||
-           (by != MW_NONE && mw_step_work(check, by)->kind == MW_OP_ALL_GATHER);
+           (gathered == check->gathers_checkpoints &&
+            check->plan->slots[slot].size_bytes >= mw_dtype_bytes(dtype, elements));
 }
 
 /* The first part of the logits starts the content that later parts, loss and backward work on. */

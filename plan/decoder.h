@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "families/family.h"
+#include "plan/context.h"
 
 /* Llama 3.1's stretched rotary positions (its config.json's rope_scaling); factor 1: none. */
 struct mw_rope_scaling {
@@ -68,6 +69,7 @@ struct mw_decoder {
     uint32_t lora_adapted; /* operators that have them: bits 1 << enum mw_operator */
     struct mw_slice slice;
     struct mw_spread spread;
+    struct mw_context_share context; /* the tokens of each sequence that a rank has */
     bool copies_embedding; /* of a stage of a pipeline whose model is tied: the logits have a matrix
                             * of their own, which is as the embedding's in the first stage */
 };
@@ -76,6 +78,27 @@ static inline bool
 mw_decoder_is_slice(const struct mw_decoder *decoder)
 {
     return decoder->slice.count > 1;
+}
+
+/* Whether ranks share sequences, and each has whole ones of some heads for attention. */
+static inline bool
+mw_decoder_exchanges_heads(const struct mw_decoder *decoder)
+{
+    return decoder->context.count > 1 && decoder->context.kind == MW_CONTEXT_ALL_TO_ALL;
+}
+
+/* Or keys and values pass around a ring of them. */
+static inline bool
+mw_decoder_rings(const struct mw_decoder *decoder)
+{
+    return decoder->context.count > 1 && decoder->context.kind == MW_CONTEXT_RING;
+}
+
+/* Ranks that share a sequence; 1: it has whole ones. */
+static inline int64_t
+mw_decoder_sharers(const struct mw_decoder *decoder)
+{
+    return decoder->context.count > 1 ? decoder->context.count : 1;
 }
 
 /* The slice that adds what is added once: residuals and the biases of sums. */

@@ -166,3 +166,13 @@ mw_plan_sums_passing(const struct mw_plan *plan, const struct mw_tensor *tensor)
     return plan->shape.layer_order && tensor->summed && tensor->trainable &&
            !tensor->gradients_whole && plan->slots[tensor->gradient_slot].tier != MW_TIER_GPU;
 }
+
+bool
+mw_plan_gathers_checkpoints(const struct mw_plan *plan)
+{
+    for (uint32_t w = 0; w < plan->work_count; w++)
+        if (plan->works[w].kind == MW_OP_ALL_GATHER &&
+            plan->works[w].object == MW_OBJECT_CHECKPOINT)
+            return true;
+    return false;
+}

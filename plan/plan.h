@@ -35,6 +35,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "plan/context.h"
 #include "plan/decoder.h"
 #include "plan/dtype.h"
 #include "plan/encodings.h"
@@ -493,13 +494,6 @@ struct mw_use_stride {
     uint32_t ring_first, ring_count; /* slots that take turns; 0: slots in an open row */
 };
 
-/* How ranks that share the tokens of sequences compute attention. */
-enum mw_context {
-    MW_CONTEXT_RING,       /* keys and values pass around a ring (arXiv 2310.01889) */
-    MW_CONTEXT_ALL_TO_ALL, /* each rank gets whole sequences of some heads (arXiv 2309.14509) */
-    MW_CONTEXT_COUNT
-};
-
 #define MW_PLAN_MICRO_BATCHES_MAX 65536 /* that mw_op.micro_batch can tell apart */
 #define MW_PLAN_MAX_WORLD (1u << 22)    /* ranks: no existing machine has more */
 #define MW_MAX_DEPS_PER_OP 255
@@ -536,6 +530,7 @@ struct mw_step_shape {
                              * micro-batches of the next one forward, by parameters of another
                              * version, and takes back those of its own that the one before sent */
     bool stashes;        /* and each micro-batch is an update, by what a program has of versions */
+    bool vertical_sync;  /* and all stages take for it the version that the first one does */
     uint8_t optimizer;   /* enum mw_optimizer_kind */
     uint8_t dtype;       /* enum mw_dtype of parameters, activations and gradients */
     bool only_simulated; /* its software moves data as no executor does */
@@ -552,6 +547,13 @@ static inline int64_t
 mw_step_shape_tokens(const struct mw_step_shape *shape)
 {
     return shape->sequences * shape->seq / (shape->context_ranks > 1 ? shape->context_ranks : 1);
+}
+
+/* Those of each sequence. */
+static inline int64_t
+mw_step_shape_seq(const struct mw_step_shape *shape)
+{
+    return shape->seq / (shape->context_ranks > 1 ? shape->context_ranks : 1);
 }
 
 struct mw_plan {
@@ -802,6 +804,11 @@ bool mw_plan_is_delayed(const struct mw_plan *plan);
 /* Whether a tensor's gradients, which live off the GPU, are summed up there over all micro-batches,
  * and the sum alone comes home: these make them one after the other. */
 bool mw_plan_sums_passing(const struct mw_plan *plan, const struct mw_tensor *tensor);
+
+/* Whether tensor slices gather the checkpoints that layers are recomputed from: then each keeps a
+ * part of every checkpoint, and else all of it.  Parts are equal ones of whole blocks of the
+ * checkpoint's type, but the last of them may be shorter. */
+bool mw_plan_gathers_checkpoints(const struct mw_plan *plan);
 
 /* Elements of a part: its rows, and in part 0 also the elements that are not rows. */
 /*

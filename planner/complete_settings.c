@@ -7,6 +7,7 @@
 #include "base/spell.h"
 #include "base/typed.h"
 #include "plan/optimizers.h"
+#include "planner/check_strategy.h"
 #include "planner/settings/drops.h"
 #include "planner/planner.h"
 #include "planner/settings/table.h"
@@ -247,90 +248,15 @@ complete_batch(struct mw_settings *s, GError **error)
 }
 
 static bool
-leaves_gpu(const struct mw_placement *placement)
-{
-    for (int i = 0; i < placement->count; i++)
-        if (placement->part[i].tier != MW_TIER_GPU)
-            return true;
-    return false;
-}
-
-/* Refuses the option, or the key of a file, which would suit the file's own strategy. */
-static bool
-refuse_device(const struct mw_settings *s, enum mw_state state, const char *option,
-              const char *keeps, const char *instead, GError **error)
-{
-    const char *name = mw_strategy_name(s->strategy);
-    g_autofree char *where = mw_placement_text(&s->placement[state]);
-
-    if (!s->device_key[state]) {
-        g_autofree char *spelled = mw_spelled(option);
-        return mw_refuse(error, "%s: %s keeps %s; use %s", spelled, name, keeps, instead);
-    }
-    return mw_refuse(
-        error, "%s: key \"%s\", on %s: {strategy=%s} keeps %s; leave {strategy} out, or the key",
-        s->device_file, s->device_key[state], where, name, keeps);
-}
-
-static bool
 offloads_params(const struct mw_strategy_traits *strategy)
 {
     return strategy->state[MW_STATE_PARAMETERS].offloadable;
 }
 
 static bool
-offloads_optimizer(const struct mw_strategy_traits *strategy)
-{
-    return strategy->state[MW_STATE_OPTIMIZER].offloadable;
-}
-
-static bool
 delays_update(const struct mw_strategy_traits *strategy)
 {
     return strategy->delays_update;
-}
-
-/* The strategy with the same partitioning that may keep optimizer state on the GPU. */
-static const char *
-name_without_offload(const struct mw_strategy_traits *strategy)
-{
-    const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
-
-    for (int i = 0; i < all.count; i++) {
-        const struct mw_strategy_traits *other = mw_strategy_traits(all.one[i]);
-        bool same = other->state[MW_STATE_OPTIMIZER].nearest == MW_TIER_GPU;
-        for (int state = 0; state < MW_STATE_COUNT; state++)
-            same = same && other->state[state].partitioned == strategy->state[state].partitioned;
-        if (same)
-            return other->name;
-    }
-    return mw_strategy_name(MW_STRATEGY_AUTO);
-}
-
-static bool
-check_devices(const struct mw_settings *s, GError **error)
-{
-    const struct mw_strategy_traits *strategy = mw_strategy_traits(s->strategy);
-    bool optimizer = leaves_gpu(&s->placement[MW_STATE_OPTIMIZER]);
-
-    if (strategy->state[MW_STATE_OPTIMIZER].nearest > MW_TIER_GPU &&
-        s->placement[MW_STATE_OPTIMIZER].count && !optimizer)
-        return refuse_device(s, MW_STATE_OPTIMIZER, "{optimizer-device=gpu}",
-                             "optimizer state off the GPU", name_without_offload(strategy), error);
-    if (!offloads_params(strategy) && leaves_gpu(&s->placement[MW_STATE_PARAMETERS])) {
-        g_autofree char *names = mw_strategies_text(offloads_params);
-        g_autofree char *instead = g_strdup_printf("%s to place them elsewhere", names);
-        return refuse_device(s, MW_STATE_PARAMETERS, "{param-device}", "parameters on the GPU",
-                             instead, error);
-    }
-    if (!offloads_optimizer(strategy) &&
-        (optimizer || leaves_gpu(&s->placement[MW_STATE_GRADIENTS]))) {
-        g_autofree char *instead = mw_strategies_text(offloads_optimizer);
-        return refuse_device(s, optimizer ? MW_STATE_OPTIMIZER : MW_STATE_GRADIENTS,
-                             "{optimizer-device}, {gradient-device}",
-                             "optimizer state and gradients on the GPU", instead, error);
-    }
-    return true;
 }
 
 /* Software that writes gradients to the drives with the optimizer state has no other placement. */
@@ -686,7 +612,7 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
                          s->pp);
     if (s->drop_layers && !mw_drops_check_layers(s->drop_layers, request->model->layers, error))
         return false;
-    return check_trained(s, error) && check_devices(s, error) &&
+    return check_trained(s, error) && mw_settings_check_strategy(s, error) &&
            check_swapped(request->hardware, s, error);
 }
 
@@ -753,18 +679,15 @@ mw_settings_run(const struct mw_settings *s, GError **error)
                          "ask `memwall simulate`",
                          group);
     }
-    if (s->cp > 1)
-        return mw_refuse(error, "{cp=%" G_GINT64_FORMAT "}: run keeps sequences whole; give {cp=1}",
-                         s->cp);
-    if (s->capacity_factor > 0 && s->tp > 1)
+    if (s->capacity_factor > 0 && (s->tp > 1 || s->cp > 1))
         return mw_refuse(error,
-                         "{capacity-factor=%.15g}: run does not slice experts; give {tp=1}, or ask "
-                         "`memwall simulate`",
+                         "{capacity-factor=%.15g}: run limits whole experts, of whole sequences; "
+                         "give {tp=1} and {cp=1}, or ask `memwall simulate`",
                          s->capacity_factor);
-    if (s->ep > 1 && s->tp > 1)
+    if (s->ep > 1 && (s->tp > 1 || s->cp > 1))
         return mw_refuse(error,
-                         "{ep=%" G_GINT64_FORMAT "}: run spreads whole experts, and does not slice "
-                         "them; give {tp=1}, or ask `memwall simulate`",
+                         "{ep=%" G_GINT64_FORMAT "}: run spreads whole experts, of whole "
+                         "sequences; give {tp=1} and {cp=1}, or ask `memwall simulate`",
                          s->ep);
     if (s->layout == MW_LAYOUT_PAPER20)
         return mw_refuse(error, "{state-layout=paper20}: run keeps state as zero16 only; plan and "

@@ -46,6 +46,17 @@ others_missing(const struct mw_profile *profile, size_t index)
     return g_string_free(text, FALSE);
 }
 
+/* What a file that inherits nothing could do. */
+static const char *
+or_inherit(const struct mw_profile *profile)
+{
+    bool may = mw_profile_key(profile->kind, "profile", "inherits");
+
+    return may && !mw_profile_value_of(profile, "profile", "inherits")->given
+               ? "; give it, or inherit from a named profile ([profile] inherits = NAME)"
+               : "";
+}
+
 static bool
 check_required(const struct mw_profile *profile, GError **error)
 {
@@ -59,9 +70,9 @@ check_required(const struct mw_profile *profile, GError **error)
         if (kind->needs && !kind->needs(profile, row->group))
             continue;
         g_autofree char *others = others_missing(profile, i);
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [%s] %s is missing: %s%s%s%s%s",
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "%s: [%s] %s is missing: %s%s%s%s%s%s",
                     profile->origin, row->group, row->key, row->help, *row->unit ? " (" : "",
-                    row->unit, *row->unit ? ")" : "", others);
+                    row->unit, *row->unit ? ")" : "", others, or_inherit(profile));
         return false;
     }
     return true;

@@ -183,7 +183,7 @@ take_missing(struct mw_profile *child, struct mw_profile *parent)
         keeps[i] = child->value[i].given || kind->keys[i].kind == MW_VALUE_TEXT ||
                    is_end_of_given(child, &kind->keys[i]);
     for (size_t i = 0; i < kind->key_count; i++) {
-        if (keeps[i])
+        if (keeps[i] || (kind->leaves_out && kind->leaves_out(child, &kind->keys[i])))
             continue;
         child->value[i] = parent->value[i];
         memset(&parent->value[i], 0, sizeof parent->value[i]);
@@ -370,9 +370,12 @@ mw_profile_set_text(const struct mw_profile *profile)
         if (!mw_profile_value_is_set(value))
             continue;
         g_autofree char *is = mw_profile_value_text(value, &keys[i]);
+        bool same = !g_strcmp0(is, value->was);
         g_string_append_printf(all, "%s%s%s.%s %s (%s in the profile)", all->len ? ", " : "",
                                profile->kind->set_prefix, keys[i].group, keys[i].key, is,
-                               value->was ? value->was : "not");
+                               same         ? "as"
+                               : value->was ? value->was
+                                            : "not");
     }
     return all->len ? g_strdup(all->str) : NULL;
 }

@@ -81,6 +81,9 @@ struct mw_profile_kind {
     const struct mw_profile_synonym *synonyms; /* a NULL word ends them; NULL: none */
     /* Whether the profile needs the required keys of a group; NULL: of every group. */
     bool (*needs)(const struct mw_profile *profile, const char *group);
+    /* Whether a key means nothing beside what the profile says, and is not inherited; NULL: no
+     * key. */
+    bool (*leaves_out)(const struct mw_profile *profile, const struct mw_profile_key *row);
     /* What keys must satisfy together; NULL: nothing. */
     bool (*check)(const struct mw_profile *profile, GError **error);
 };

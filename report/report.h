@@ -39,7 +39,7 @@ void mw_table_parallel(FILE *out, const struct mw_question *question,
                        const struct mw_parallel *parallel);
 /* Tokens per second by number of sequences. */
 void mw_table_serving(FILE *out, const struct mw_serving *serving, const char *model,
-                      const char *hardware);
+                      const char *hardware, const char *software);
 
 /* Models with their bytes, and phases of a step with their times. */
 void mw_table_objective(FILE *out, const struct mw_objective *it, const char *model,
@@ -60,7 +60,7 @@ void mw_json_purchases_write(FILE *out, const struct mw_purchases *purchases);
 void mw_json_parallel_write(FILE *out, const struct mw_question *question,
                             const struct mw_parallel *parallel);
 void mw_json_serving_write(FILE *out, const struct mw_serving *serving, const char *model,
-                           const char *hardware);
+                           const char *hardware, const char *software);
 void mw_json_objective_write(FILE *out, const struct mw_objective *it, const char *model,
                              const char *hardware, const char *software);
 void mw_json_cuts_write(FILE *out, const struct mw_cut_placements *placements,

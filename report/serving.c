@@ -29,7 +29,8 @@ print_memory(FILE *out, const struct mw_serving *it)
 }
 
 void
-mw_table_serving(FILE *out, const struct mw_serving *it, const char *model, const char *hardware)
+mw_table_serving(FILE *out, const struct mw_serving *it, const char *model, const char *hardware,
+                 const char *software)
 {
     struct mw_grid *grid = mw_grid_new("rlrrrrl");
 
@@ -38,6 +39,7 @@ mw_table_serving(FILE *out, const struct mw_serving *it, const char *model, cons
                  " tokens, then %" G_GINT64_FORMAT " each",
                  it->best < 0 ? "DOES NOT FIT" : "serves", model, hardware, it->gpus,
                  it->gpus == 1 ? "" : "s", it->prompt, it->generated);
+    mw_wrap_line(out, 14, "software      kernels as %s starts and fuses them", software);
     mw_wrap_line(out, 14, "weights       %s; keys and values %s per token of a sequence",
                  mw_format_bytes((double)it->weights_bytes),
                  mw_format_bytes((double)it->token_cache_bytes));
@@ -64,13 +66,14 @@ mw_table_serving(FILE *out, const struct mw_serving *it, const char *model, cons
 
 void
 mw_json_serving_write(FILE *out, const struct mw_serving *it, const char *model,
-                      const char *hardware)
+                      const char *hardware, const char *software)
 {
     struct mw_json_writer json = {.out = out};
 
     mw_json_begin_answer(&json, MW_SCHEMA_SERVING);
     mw_json_string(&json, "model", model);
     mw_json_string(&json, "hardware", hardware);
+    mw_json_string(&json, "software", software);
     mw_json_boolean(&json, "feasible", it->best >= 0);
     mw_json_integer(&json, "gpus", it->gpus);
     mw_json_integer(&json, "prompt_tokens", it->prompt);

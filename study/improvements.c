@@ -268,15 +268,17 @@ static double
 gain_of_fetching(const struct list *list)
 {
     const struct mw_strategies all = mw_strategies_of(list->question->strategies[0]);
-    struct mw_question question = *list->question;
     double best = 0;
 
-    if (question.strategies[0] != MW_STRATEGY_AUTO)
+    if (list->question->strategies[0] != MW_STRATEGY_AUTO)
         return 0;
     for (int i = 0; i < all.count; i++) {
-        question.settings.strategy = all.one[i];
-        if (mw_strategy_traits(all.one[i])->state[MW_STATE_PARAMETERS].partitioned)
-            best = fmax(best, mw_estimated_rate(&question, &question.settings));
+        struct mw_choice choice = {0};
+        if (!mw_strategy_traits(all.one[i])->state[MW_STATE_PARAMETERS].partitioned)
+            continue;
+        if (mw_choose_by_estimate(list->question, all.one[i], &choice, NULL) && choice.sizing->fits)
+            best = fmax(best, mw_estimated_rate_of(choice.sizing));
+        mw_choice_clear(&choice);
     }
     return best / list->answer->result->tokens_per_s;
 }
@@ -366,6 +368,24 @@ add_groups(struct list *list)
         add_setting(list, s, g_strdup("states partitioned over the GPUs of each node"),
                     mw_spelled("{shard-group=node}"), gain_of_passes(list));
     }
+}
+
+/* Where the strategy leaves checkpoints on the GPU, but its software can move them to make room for
+ * a larger micro-batch. */
+static void
+add_checkpoints_in_host_memory(struct list *list)
+{
+    const struct mw_sizing *sizing = list->answer->sizing;
+    struct mw_settings s = list->question->settings;
+    struct mw_placement *placement = &s.placement[MW_STATE_ACTIVATIONS];
+
+    if (placement->count || !sizing->checkpoint_count ||
+        !sizing->hardware->offers.host_activations ||
+        mw_strategy_traits(list->now->strategy)->state[MW_STATE_ACTIVATIONS].deepest > MW_TIER_GPU)
+        return;
+    *placement = (struct mw_placement){.count = 1, .part = {{MW_TIER_CPU, INT64_MAX, 0}}};
+    add_setting(list, s, g_strdup("activation checkpoints in host memory"),
+                mw_spelled("{activation-device=cpu}"), 0);
 }
 
 static void
@@ -634,6 +654,7 @@ mw_best_settings(const struct mw_question *question, const struct mw_answer *ans
     add_accumulation(&list);
     add_groups(&list);
     add_schedule(&list);
+    add_checkpoints_in_host_memory(&list);
     add_devices(&list);
     g_ptr_array_sort(list.changes, compare_gains);
     return list.changes;

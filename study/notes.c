@@ -2,14 +2,19 @@
 #include "base/format.h"
 #include "base/spell.h"
 #include "planner/batches.h"
+#include "planner/check_strategy.h"
 #include "sim/kernels.h"
 #include "study/choose.h"
 #include "study/set_result.h"
 
-/* Notes a requested setting that has no effect on this plan. */
+/* Notes a requested setting that has no effect on this plan, or leaves out what its strategy is
+ * named for. */
 static void
 note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
 {
+    const struct mw_strategy_traits *strategy = mw_strategy_traits(sizing->settings.strategy);
+    const struct mw_placement *place = &asked->placement[MW_STATE_OPTIMIZER];
+    bool shares_state = strategy->fills_gpu >> MW_STATE_OPTIMIZER & 1 && !strategy->updates_on_gpu;
     bool fetched = sizing->params_partitioned;
     const struct {
         const char *name;
@@ -37,9 +42,15 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "changes nothing: no GPUs share sequences; {cp} says how many do"},
         {"{sequence-parallel}", asked->sequence_parallel != MW_AUTO && sizing->tp == 1,
          "changes nothing: no tensors are sliced, so no slices share tokens"},
-        {"{update-on=host}",
-         asked->update_on == 0 && mw_strategy_traits(sizing->settings.strategy)->updates_on_gpu,
-         "leaves out what the strategy is named for, updates on the GPU"},
+        {"{checkpoints=inputs}", asked->whole_checkpoints == 0 && strategy->whole_checkpoints,
+         "leaves out a part of what the strategy is named for: layers are recomputed"},
+        {"{optimizer-device}", place->count == 1 && shares_state,
+         "leaves out what the strategy is named for, state on CPU and GPU, each part updated where "
+         "it is"},
+        {"{optimizer-device}",
+         place->count && mw_settings_is_below_strategy(&sizing->settings, MW_STATE_OPTIMIZER),
+         "places state below all that the strategy is named for, since no other one has the rest "
+         "of what is asked"},
         {"{commit=step}",
          asked->commit == 1 && !sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE],
          "commits nothing: no optimizer state is on NVMe"},

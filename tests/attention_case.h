@@ -19,6 +19,7 @@ struct mw_attention_case {
      * operand is, and in all of the gradients. */
     uint16_t *fused, *fused_gradient;
     struct mw_tensor o; /* dense, poisoned */
+    int joins;          /* how often a gradient is rounded before more is added to it */
     float *lse;
 };
 

@@ -142,7 +142,9 @@ def check_refusals(box):
             ("--train qkv-lora", "no operator 'qkv-lora'"),
             ("--lora-alpha 16", "there are no adapters", "--train lora:16"),
             ("--train lora:8 --lora-alpha 0", "--lora-alpha"),
-            ("--train lora:1025", "rank of adapters: value 1025: must be at most 1024", "qkv")):
+            ("--train lora:1025", "--train lora:1025: ", "a matrix of qkv has a side of 1024",
+             "give --train lora:1024"),
+            ("--train lora:9000@mlp-up+qkv", "a matrix of qkv", "--train lora:1024")):
         yield from refused(box.run(f"simulate -m llama-3.1-8b -H h100 {options}"), words)
     yield from refused(box.run("simulate -m llama-3.1-8b -H h100 -s qlora"),
                        ["--train lora:16", "--weight-bits 4"])
@@ -185,15 +187,18 @@ def tensors(path):
             for name, at in header.items() if name != "__metadata__"}
 
 
+def losses_of(log):
+    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    return [row["loss"] for row in rows if "loss" in row]
+
+
 def check_reference(box, name, dtype, bar):
     answer = run(box, name, f"-s ddp --batch 2 --steps 50 --dtype {dtype} --log log.jsonl")
     expected = json.loads((fixture(name) / "lora/expected.json").read_text(encoding="utf-8"))
     if answer.status:
         yield answer.err
         return
-    rows = [json.loads(line)
-            for line in (box.folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    losses = [row["loss"] for row in rows if "loss" in row]
+    losses = losses_of(box.folder / "log.jsonl")
     off = max(abs(got / right - 1) for got, right in zip(losses, expected["losses"]))
     if len(losses) != len(expected["losses"]) or off > bar:
         yield f"{len(losses)} losses, {off:.2g} off at most"
@@ -289,6 +294,41 @@ def check_plan_file(box):
         yield "other adapters"
 
 
+def check_adapter_config(box, name):
+    """Rank, targets and alpha come from the file where the command leaves them open; dropout is
+    said to be left out, and a scale of alpha / sqrt(r) is that of a larger alpha."""
+    from_file = box.folder / f"{name}-file"
+    shutil.copytree(fixture(name) / "lora", from_file)
+    good = json.loads((from_file / "adapter_config.json").read_text(encoding="utf-8"))
+    base = f"run -m {fixture(name)}/config.json {MACHINE} --commit none -s ddp --dtype fp32 " \
+           f"--data {fixture(name)}/lora/text.txt --backend cpu --steps 2 --lr 1e-2 --batch 2 " \
+           f"--seq 16 --weights {fixture(name)} --adapter {name}-file --log {name}.log --overwrite"
+    losses = {}
+    for case, change, options in (
+            ("typed", {}, ADAPTED), ("of the file", {}, ""), ("rank typed", {}, "--train lora:4"),
+            ("dropout", {"lora_dropout": 0.05}, ""), ("rslora", {"use_rslora": True}, ""),
+            ("twice the alpha", {"lora_alpha": 12}, "--lora-alpha 12"),
+            ("all", {"target_modules": "all-linear"}, "")):
+        (from_file / "adapter_config.json").write_text(json.dumps(good | change), encoding="utf-8")
+        answer = box.run(f"{base} {options}")
+        if answer.status:
+            yield f"{case}: {answer.err}"
+            return
+        losses[case] = losses_of(box.folder / f"{name}.log")
+        if ("trained on without dropout" in answer.err) != (case == "dropout"):
+            yield f"{case}: {answer.err}"
+        if ("--lora-alpha 6" in answer.err) != (case in ("of the file", "rank typed", "dropout",
+                                                         "all")):
+            yield f"{case}: {answer.err}"
+    for case, found in losses.items():
+        like = "twice the alpha" if case == "rslora" else case
+        wanted = losses["typed" if like != "twice the alpha" else like]
+        if found != wanted:
+            yield f"{case}: {found}, not {wanted}"
+    if losses["typed"] == losses["rslora"]:
+        yield "a larger scale changes nothing"
+
+
 def check_adapter_refusals(box):
     bad = box.folder / "bad"
     shutil.copytree(fixture("llama-small") / "lora", bad)
@@ -300,9 +340,8 @@ def check_adapter_refusals(box):
             ({"lora_alpha": 16}, "lora_alpha: 16", "--lora-alpha 16"),
             ({"peft_type": "LOHA"}, "peft_type", '"LORA"'),
             ({"use_dora": True}, "use_dora", "must be false"),
-            ({"use_rslora": True}, "use_rslora", "must be false"),
+            ({"use_rslora": True}, "lora_alpha: 6", "square root of the rank", "--lora-alpha 12"),
             ({"bias": "all"}, "bias", '"none"'),
-            ({"lora_dropout": 0.05}, "lora_dropout: 0.05", "must be 0"),
             ({"lora_dropout": "no"}, 'key "lora_dropout"', "no"),
             ({"target_parameters": ["experts.down_proj"]}, "target_parameters", "must be null"),
             ({"modules_to_save": ["lm_head"]}, "modules_to_save", "--train OPERATORS"),
@@ -314,10 +353,12 @@ def check_adapter_refusals(box):
         yield from refused(box.run(f"{base} {ADAPTED} --adapter bad"), words)
     (bad / "adapter_config.json").write_text("{", encoding="utf-8")
     yield from refused(box.run(f"{base} {ADAPTED} --adapter bad"), ["adapter_config.json"])
-    yield from refused(box.run(f"{base} --adapter bad"), ["--adapter bad", "--train lora:RANK"])
+    yield from refused(box.run(f"{base} --adapter bad"), ["adapter_config.json"])
     (bad / "adapter_config.json").write_text(json.dumps(good), encoding="utf-8")
     yield from refused(box.run(f"{base} --train lora:4@qkv --lora-alpha 6 --adapter bad"),
                        ["mlp", "none of this name"])
+    yield from refused(box.run(f"{base} --train norm1 --adapter bad"),
+                       ["--adapter bad", "--train lora:RANK"])
     other = base.replace("llama-small", "gpt2-small")
     yield from refused(box.run(f"{other} {ADAPTED} --adapter bad"), ["missing", "lora_A"])
     yield from refused(box.run(f"{base} {ADAPTED} --adapter bad --from bad"), ["--adapter"])
@@ -342,6 +383,8 @@ def tests(box):
                         "--batch 2 --tiles 3 --dtype fp32"):
             yield f"placements/{name}/{options}", check_placements(box, name, options)
     yield "continued", check_continued(box)
+    for name in MODELS:
+        yield f"of the file/{name}", check_adapter_config(box, name)
     yield "plan file", check_plan_file(box)
     yield "adapters' refusals", check_adapter_refusals(box)
 

@@ -839,7 +839,7 @@ def check_delay(box):
                 f"{options}")
         return (answer_of(box.run(f"{line} --json").out), box.run(line).out.decode())
 
-    plain, _ = ask("")
+    plain, _ = ask("--dpu-start 1000") # with drives the strategy is there for the delay alone
     delayed, _ = ask("--dpu-start 0")
     gain = plain["step_time_s"] - delayed["step_time_s"]
     if not gain > 0 or delayed["first_step_time_s"] >= plain["first_step_time_s"]:

@@ -108,7 +108,16 @@ def check_run(box):
         yield answer.err
         return
     done = json.loads(answer.out)
-    box.write("run.json", answer.out)
+    compare = done["answers"][0]["compare"]
+    times = [sum(s.values()) for s in steps_of(1, 60, warm=0)]
+    kept = (box.folder / "timeline").read_text()
+    # Each writes what it measured, of which a busy machine may have lost steps: the same times.
+    box.write("timeline", retimed(kept, times))
+    box.write("log", "".join(
+        json.dumps(dict(json.loads(line), step_time_s=seconds)) + "\n"
+        for line, seconds in zip((box.folder / "log").read_text().splitlines(), times)))
+    compare.update(step_times_s=times[1:1 + len(compare["step_times_s"])], stolen_steps=0)
+    box.write("run.json", done)
     medians = []
     for name in ("log", "run.json", "timeline"):
         wrong, text = judged(box, f"--baseline {name} {name} --json", 0)
@@ -116,21 +125,16 @@ def check_run(box):
         medians.append(json.loads(text)["runs"]["after"])
     if [side["format"] for side in medians] != ["memwall-log", "memwall-run", "memwall-timeline"]:
         yield f"formats: {medians}"
-    # Steps that lost time are left out of each in its way.
-    if not done["answers"][0]["compare"]["stolen_steps"]:
-        spread = [side["median_step_time_s"] for side in medians]
-        if max(spread) > 1.3 * min(spread):
-            yield f"the three say {spread}"
-    text = (box.folder / "timeline").read_text()
-    times = [sum(s.values()) for s in steps_of(1, 60, warm=0)]
+    spread = [side["median_step_time_s"] for side in medians]
+    if max(spread) > 1.01 * min(spread):
+        yield f"the three say {spread}"
     slow = [sum(s.values()) for s in steps_of(2, 60, warm=0)]
-    box.write("old.timeline", retimed(text, times))
-    box.write("new.timeline", retimed(text, slow, 1.06))
+    box.write("old.timeline", retimed(kept, times))
+    box.write("new.timeline", retimed(kept, slow, 1.06))
     wrong, said = judged(box, "--baseline old.timeline new.timeline", 4)
     yield from wrong
     if "compute lane grew most" not in said:
         yield f"timeline: {said}"
-    compare = done["answers"][0]["compare"]
     lane = next(lane for lane in compare["lanes"] if lane["name"] == "compute")
     for name, factor in (("old.json", 1), ("new.json", 1.08)):
         compare["step_times_s"] = [t * factor for t in times]

@@ -146,6 +146,9 @@ def check_parts(box):
         yield f"written: {written.err} {zero}"
 
 
+ALL_ON_CPU = "--param-device cpu --gradient-device cpu --optimizer-device cpu"
+
+
 def check_layers(box):
     """A layer is loaded once for forward and once for backward, and its gradients' sum leaves once,
     whatever the micro-batches."""
@@ -164,7 +167,7 @@ def check_layers(box):
         yield from near("boundaries", held(answer, "stage-buffers"), accum * each)
         if answer["settings"].get("micro_batch_order") != "layer":
             yield f"{answer['settings']}"
-    depth = traffic(box, f"{EIGHT} -H h100 -s l2l --grad-accum 5 --micro-batch-order depth "
+    depth = traffic(box, f"{EIGHT} -H h100 -s zero-infinity-cpu --grad-accum 5 {ALL_ON_CPU} "
                     "--activation-checkpoint-interval 1")
     yield from near("depth", depth["h2d", "parameters"], 5 * 2 * (3 * END + 3 * LAYERS))
     yield from near("gradients, depth", depth["d2h", "gradients"], 5 * 2 * PARAMS)
@@ -187,7 +190,7 @@ def check_layers(box):
 def check_layers_time(box):
     """Where links decide, more micro-batches cost little but compute."""
     slow = "--set pcie.h2d_gb_per_s=4 --set pcie.node_h2d_gb_per_s=4"
-    line = f"{EIGHT} -H h100 {slow} -s l2l --gradient-device cpu --optimizer-device cpu"
+    line = f"{EIGHT} -H h100 {slow} -s zero-infinity-cpu {ALL_ON_CPU}"
     steps = {(order, accum): ask(box, f"{line} --grad-accum {accum} "
                                       f"--micro-batch-order {order}")["step_time_s"]
              for order in ("layer", "depth") for accum in (2, 4)}
@@ -338,9 +341,57 @@ def check_refusals(box):
         yield from refused(box.run(f"simulate -m gpt2 -H rtx4090 --grad-accum 2 {options}"), words)
 
 
+# What leaves nothing of what a strategy is named for, and the strategy that does it.
+CONTRADICTIONS = {
+    "-s streamed-update --update-on host": "-s zero-infinity-nvme",
+    "-s geeps --update-on host": "-s zero-infinity-cpu",
+    "-s zero-offload --update-on gpu": "-s streamed-update",
+    "-s l2l --update-on gpu": "-s streamed-update",
+    "-s zero-offload++ --update-on gpu": "-s geeps",
+    "-s l2l --micro-batch-order depth": "-s zero-infinity-cpu",
+    "-s l2l --param-device gpu": "-s zero-infinity-cpu",
+    "-s l2l --optimizer-device gpu": "-s zero-infinity-cpu",
+    "-s zero-offload --optimizer-device gpu": "-s zero2",
+    "-s zero-offload --optimizer-device gpu --dpu-start 3": "--optimizer-device cpu",
+    "-s zero-offload --optimizer-device nvme": "-s zero-infinity-nvme",
+    "-s zero-infinity-cpu --optimizer-device nvme": "-s zero-infinity-nvme",
+    "-s zero-infinity-cpu --param-device cpu:1MB,nvme": "-s zero-infinity-nvme",
+    "-s zero-infinity-cpu --gradient-device nvme": "-s zero-infinity-nvme",
+    "-s geeps --optimizer-device nvme": "-s streamed-update",
+    "-s zero-offload++ --optimizer-device nvme": "-s zero-infinity-nvme",
+    "-s l2l --optimizer-device nvme": "-s zero-infinity-nvme"}
+# What other strategies leave open, and what no other strategy has together.
+TAKEN = ("-s zero3 --optimizer-device nvme", "-s zero2 --optimizer-device cpu",
+         "--optimizer-device nvme", "-s zero-infinity-nvme --optimizer-device gpu "
+         "--param-device gpu --gradient-device gpu", "-s zero-infinity-cpu --update-on gpu",
+         "-s zero-infinity-cpu --activation-device nvme", "-s zero-offload --optimizer muon",
+         "-s zero-offload --optimizer-device nvme --dpu-start 3",
+         "-s zero-offload --optimizer-device gpu:20%,cpu", "-s zero-offload --gradient-device gpu",
+         "-s zero-offload --update-on host", "-s geeps --update-on gpu",
+         "-s l2l --micro-batch-order layer --update-on host")
+
+
+def check_contradictions(box):
+    """One line names the option, the strategy, and another one, which does take what was asked."""
+    ask_for = "simulate -m gpt2 -H rtx4090 --grad-accum 2"
+    for options, instead in CONTRADICTIONS.items():
+        _, strategy, option, value = options.split()[:4]
+        yield from refused(box.run(f"{ask_for} {options}"), [f"{option} {value}: ", strategy,
+                                                             instead])
+        if instead.startswith("-s"):
+            other = box.run(f"{ask_for} {options.replace(f'-s {strategy}', instead)}")
+            if other.status:
+                yield f"{options}: {instead} is refused too: {other.err.strip()}"
+    for options in TAKEN:
+        taken = box.run(f"{ask_for} {options}")
+        if taken.status:
+            yield f"{options}: {taken.err.strip()}"
+
+
 def tests(box):
     box.write("text.txt", "".join(random.Random(SEED).choice("abcdefgh \n") for _ in range(20000)))
     yield "list", check_list(box)
+    yield "contradictions", check_contradictions(box)
     yield "streamed", check_streamed(box)
     yield "streamed, time", check_streamed_time(box)
     yield "parts", check_parts(box)

@@ -182,7 +182,7 @@ def check_no_flush(box):
     tied = stash.replace(model(), f"-m {ROOT}/tests/fixtures/gpt2-small/config.json")
     for tied_to in (tied, f"{tied} -s zero3"):
         yield from check_refused(box, f"simulate {tied_to}", ["pipedream", "tied", "2bw"])
-    for schedule in ("zb-h1", "2bw", "pipedream"):
+    for schedule in ("zb-h1", "2bw", "pipedream", "vertical-sync"):
         box.run(f"simulate {asked} --schedule {schedule} --write-deepspeed stages.json")
         again = json.loads(box.run(f"simulate {model()} {MACHINE} --gpus 2 --pp 2 --json "
                                    "--deepspeed stages.json").out)["answers"][0]

@@ -4,6 +4,8 @@
 refused   a text that means nothing, and figures that contradict each other, in one line.
 marked    a byte order mark, which some editors write, changes nothing.
 terminal  no byte of a profile moves the cursor.
+inherited nothing of another GPU's tiles beside a curve of its own; and a file that lacks a key is
+          told that it could inherit.
 plans     the machine of a plan is one that is known, and its slots hold what they say.
 
 The command is $MEMWALL, or build/cli/memwall.
@@ -65,6 +67,28 @@ def check_terminal(box):
                 yield f"{content!r}: {line}: {text!r}"
 
 
+def check_inherited(box):
+    """Products by a curve have no figures of tiles: those of its parent are another GPU's."""
+    for name in ("hgx-h20", "rtx-a6000", "mi300x-8x", "mi325x-8x", "mi300x"):
+        text = box.run(f"list hwprofiles {name}").out.decode()
+        if "multiprocessors = 0\n" not in text or "matmul_tflops = " not in text:
+            yield f"{name}: not by a curve"
+        for key in ("tile_tflops", "tile_fill", "fp8_tile_tflops", "sustained_share"):
+            if f"\n{key}" in text:
+                yield f"{name}: {key} is another GPU's"
+    if "\ntile_tflops = " not in box.run("list hwprofiles h200").out.decode():
+        yield "h200: no tiles"
+    for option, words in (("-H own.ini", ["[node] gpus is missing"]),
+                          ("-H h100 --software own.ini", ["[attention] kernel is missing"])):
+        write(box, "[profile]\ndescription = mine\n")
+        ask_for = f"simulate -m gpt2 --batch 1 -s ddp {option}"
+        yield from refused(box.run(ask_for), ["own.ini", *words, "inherits = NAME"])
+        name = "h100" if option == "-H own.ini" else "deepspeed"
+        write(box, f"[profile]\ndescription = mine\ninherits = {name}\n")
+        if box.run(ask_for).status:
+            yield f"{option}: {box.run(ask_for).err}"
+
+
 def check_plans(box):
     """A plan whose machine no profile has is not answered for this one."""
     box.run("plan -m gpt2 -H flat-test -s zero3 --batch 1 -o plan")
@@ -82,6 +106,7 @@ def tests(box):
     yield "refused", check_refused(box)
     yield "marked", check_marked(box)
     yield "terminal", check_terminal(box)
+    yield "inherited", check_inherited(box)
     yield "plans", check_plans(box)
 
 

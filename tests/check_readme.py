@@ -229,6 +229,10 @@ def check_experiments():
     for path in sorted(ROOT.glob("experiments/*/result.md")):
         if path.parent.name not in listed:
             yield f"docs/accuracy.md: experiments/{path.parent.name}/result.md is not in the table"
+    overview = subprocess.run([sys.executable, ROOT / "experiments/overview.py"], check=True,
+                              stdout=subprocess.PIPE).stdout.decode()
+    if overview not in ACCURACY.read_text(encoding="utf-8"):
+        yield f"docs/accuracy.md: has not the table of experiments/overview.py:\n{overview}"
     for page in (README, ACCURACY):
         for name, row in rows_of(page):
             result = ROOT / "experiments" / name / "result.md"

@@ -263,7 +263,8 @@ CONTRADICTIONS = {
     "simulate -m llama-3.1-8b -H dgx-h100 --cp 2 --objective dpo": ["dpo", "leave out --cp"],
     "simulate -m llama-3.1-8b -H dgx-h100 --cp 2 --serve 8": ["--cp 2", "--serve"],
     "advise -m llama-3.1-8b -H dgx-h100 --search parallel --cp 2": ["--cp 2", "--search parallel"],
-    "run -m gpt2 -H flat-test --gpus 4 --cp 2 --data /etc/passwd": ["--cp 2: run keeps", "--cp 1"],
+    "run -m gpt2 -H flat-test --gpus 4 --cp 3 --data /etc/passwd":
+        ["--cp 3: must divide the 4 data-parallel GPUs", "give 2 or 4"],
     "simulate -m gpt2 -H dgx-h100 --capacity-factor 1": ["--capacity-factor 1", "no experts"],
     "simulate -m mixtral-8x7b -H dgx-h100 --capacity-factor 0":
         ["--capacity-factor 0", "0.01 to 100, or none"],

@@ -3,8 +3,9 @@
 
 The losses and norms in fp32 are those of one rank, to the last digit that is printed, whatever is
 sharded, offloaded or recomputed, and with data-parallel ranks and pipeline stages beside them; so
-they are where a checkpoint of one division among ranks is continued by another.  What slices cannot
-be asked for is refused in one line.
+they are where a checkpoint of one division among ranks is continued by another.  Slices that keep
+parts of activation checkpoints have the bits of those that keep all of them, and take as much less
+memory as planned.  What slices cannot be asked for is refused in one line.
 """
 import json
 import random
@@ -12,8 +13,8 @@ import re
 import shutil
 import sys
 
-from command import ROOT, Answer, Box, of_rows, refused
-from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
+from command import ROOT, SANITIZED, Answer, Box, answer_of, of_rows, refused
+from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 MACHINE = "-H aws-p5-48xlarge"
 TRAINING = "--data text.txt --backend cpu --dtype fp32 --lr 2e-3 --steps 4"
@@ -46,6 +47,28 @@ CHECKPOINTS = {
     "sharded": ("llama", "-s zero3", 4, (2, 2, 1), (1, 4, 1), (2, 1, 2)),
     "frozen": ("odd", "-s ddp --train qkv,final-norm", 3, (1, 3, 1), (1, 1, 2)),
 }
+
+# Per case: the model, data-parallel ranks, slices, stages, and what else is asked of runs that keep
+# parts of activation checkpoints, or all of each.
+EACH = "--activation-checkpoint-interval 1"
+PARTS = {
+    "gpu": ("llama", 1, 4, 1, f"-s ddp {EACH}"),
+    # 15 tokens of 48 elements are 22.5 blocks of 32: three slices keep 8, 8 and 6.5
+    "8 bits, unlike parts, drives": ("odd", 1, 3, 1, f"-s zero-infinity-nvme {EACH} --seq 5 "
+                                     "--dtype bf16 --checkpoint-bits 8 --activation-device nvme "
+                                     "--nvme drive"),
+    "sharded, every second, host": ("deep", 2, 2, 1, "-s zero3 --activation-checkpoint-interval 2 "
+                                    "--activation-device cpu --dtype bf16"),
+    "some on drives": ("deep", 1, 2, 1, f"-s zero1 {EACH} --activation-device gpu:50%,nvme "
+                       "--nvme drive --prefetch 0"),
+    "stages, some kept": ("deep", 1, 2, 2, f"-s ddp {EACH} --recompute-layers 1"),
+    "layer by layer": ("deep", 2, 2, 1, "-s l2l --activation-device cpu"),
+    "interleaved, 8 bits": ("deep", 1, 2, 2, f"-s ddp {EACH} --schedule interleaved "
+                            "--virtual-stages 2 --checkpoint-bits 8 --dtype bf16"),
+}
+# Its checkpoints are most of what a step keeps.
+DEEP = {"num_hidden_layers": 64, "hidden_size": 64, "intermediate_size": 64, "head_dim": 16,
+        "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 128}
 
 
 def write_models(box):
@@ -112,6 +135,55 @@ def check_weights(box):
         parts = ranks(box, count, f"{words} --weights trained")
         if len(steps(alone)) != 4 or steps(parts) != steps(alone):
             yield f"{steps(parts)}, alone {steps(alone)}: {parts.err[-300:]}"
+
+
+def trained(box, answer):
+    """All digits of each step's loss and norm, and all state; or what went wrong."""
+    if answer.status:
+        return answer.err[-300:]
+    lines = map(json.loads, (box.folder / "log").read_text().splitlines())
+    return [(row["loss"], row["gradient_norm"]) for row in lines] + [
+        (box.folder / "saved" / f"{name}.safetensors").read_bytes()
+        for name in ("model", "optimizer")]
+
+
+def check_parts(box, model, data, slices, stages, options):
+    found = []
+    for partition in ("off", "on"):
+        for folder in ("saved", "drive"):
+            shutil.rmtree(box.folder / folder, ignore_errors=True)
+        (box.folder / "drive").mkdir()
+        (box.folder / "log").unlink(missing_ok=True)
+        found.append(trained(box, ranks(
+            box, data * slices * stages,
+            f"run -m {model}.json {MACHINE} {TRAINING} --grad-accum 2 --batch 1 --tp {slices} "
+            f"--pp {stages} {options} --checkpoint-partition {partition} --log log --save saved")))
+    if len(found[0]) != 6 or found[0] != found[1]:
+        yield f"whole {found[0][:4]}, in parts {found[1][:4]}"
+
+
+def check_parts_memory(box):
+    """A slice of two takes half of 64 checkpoints less, but for the one that is gathered."""
+    if SANITIZED:
+        yield Skip("sanitizers take memory of their own")
+        return
+    config = json.loads((FIXTURES / "llama-small/config.json").read_text())
+    box.write("layers.json", json.dumps(config | DEEP))
+    each = 4 * 64 * 128 * 64  # fp32, of 64 sequences of 128 tokens
+    answers = []
+    for partition in ("off", "on"):
+        answer = ranks(box, 2, f"run -m layers.json {MACHINE} {TRAINING} -s zero1 --batch 32 "
+                       f"--tp 2 {EACH} --steps 1 --checkpoint-partition {partition} --json")
+        if answer.status:
+            yield answer.err[-300:]
+            return
+        answers.append(answer_of(answer.out))
+    planned, resident = ([answer["peak_bytes"]["gpu"] for answer in answers],
+                         [answer["run"]["resident_peak_bytes"] for answer in answers])
+    if planned[0] - planned[1] != 32 * each - each:
+        yield f"planned {planned}, by hand {31 * each} less"
+    if not 0.9 < (resident[0] - resident[1]) / (planned[0] - planned[1]) < 1.1:
+        yield f"planned {planned}, resident {resident}"
 
 
 def check_from_plan(box):
@@ -185,8 +257,6 @@ def check_refusals(box):
     for options, words, count in (
             (f"{run} --pp 2 --optimizer sm3 --save here", ["--optimizer sm3", "no --save"], 2),
             (f"{run} --tp 2 --sequence-parallel on", ["--sequence-parallel off"], 2),
-            (f"{run} --tp 2 --activation-checkpoint-interval 1 --checkpoint-partition on",
-             ["--checkpoint-partition off"], 2),
             (f"{run} --tp 2 --optimizer adafactor", ["--optimizer adafactor", "--tp 1"], 2),
             (f"{run} --tp 2 --gpus 2", ["mpirun -n 2"], 1),
             (f"{run} --pp 2 --gpus 2", ["mpirun -n 2"], 1),
@@ -207,6 +277,9 @@ def tests(box):
         yield "refusals", check_refusals(box)
         yield "from a plan", check_from_plan(box)
         yield "weights", check_weights(box)
+        yield "memory of parts", check_parts_memory(box)
+    for name, case in of_rows(PARTS.items(), 3) if has_ranks() else ():
+        yield f"parts/{name}", check_parts(box, *case)
     for name, case in of_rows(CHECKPOINTS.items(), 2) if has_ranks() else ():
         yield f"checkpoints/{name}", check_checkpoint(box, *case)
     for name, case in of_rows(CASES.items(), 3) if has_ranks() else ():

@@ -28,9 +28,11 @@ DRIVES = "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --co
 CASES = {
     "stages": ("llama", 1, 1, 2, DRIVES),
     "interleaved": ("deep", 1, 1, 2, f"{DRIVES} --schedule interleaved --virtual-stages 2"),
-    "saved together": ("llama", 2, 2, 2, "-s ddp --save-every 2"),
+    "saved together": ("llama", 2, 2, 2, "-s ddp --save-every 2 "
+                       "--activation-checkpoint-interval 1"),
     "tied, in tiles": ("gpt2", 2, 2, 2, "-s zero1 --tiles 2 --save-every 2"),
-    "delayed update": ("llama", 2, 2, 1, "-s zero-offload --dpu-start 2 --save-every 2"),
+    "delayed update": ("llama", 2, 2, 1, "-s zero-offload --dpu-start 2 --save-every 2 "
+                       "--activation-checkpoint-interval 1 --activation-device nvme"),
     "experts": ("mixture", 2, 1, 1, f"{DRIVES} --ep 2"),
     "experts, saved whole": ("mixture", 4, 1, 1, "-s ddp --ep 2 --save-every 2"),
     "frozen": ("odd", 1, 3, 2, "-s zero1 --train qkv,final-norm --save-every 2"),

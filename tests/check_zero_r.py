@@ -4,9 +4,10 @@
 Bytes are counted by hand; volumes are those of the plan's own ops.
 """
 import json
+import re
 import sys
 
-from command import Box, refused
+from command import ROOT, Box, refused
 from tap import report_in
 
 GPT2 = ("-m gpt2 -H dgx2 --gpus 4 --tp 4 --sequence-parallel off --batch 2 -s zero2 "
@@ -27,7 +28,8 @@ def held(answer, purpose, tier):
 
 
 def check_bytes(box):
-    """Each rank keeps a part of twelve checkpoints, or all of them, wherever they are."""
+    """Each rank keeps a part of twelve checkpoints, or all of them, wherever they are.  Two pass
+    the GPU at a time, and of those in parts one is gathered."""
     for tier, more in (("gpu", ""), ("cpu", " --activation-device cpu")):
         for parts, setting in ((4, "on"), (1, "off")):
             answer = ask(box, f"{GPT2}{more} --checkpoint-partition {setting}")
@@ -36,6 +38,10 @@ def check_bytes(box):
                 yield f"{setting} on {tier}: {found}, {12 * CHECKPOINT // parts} by hand"
             if answer["settings"].get("checkpoint_partition", "on") != setting:
                 yield f"{setting}: {answer['settings']}"
+            passing = 2 * CHECKPOINT // parts if tier == "cpu" else 0
+            gathered = CHECKPOINT if parts > 1 else 0
+            if held(answer, "checkpoint-buffers", "gpu") != passing + gathered:
+                yield f"{setting} on {tier}: {held(answer, 'checkpoint-buffers', 'gpu')} in buffers"
     default = ask(box, GPT2)
     if held(default, "activation-checkpoints", "gpu") != 12 * CHECKPOINT // 4:
         yield "checkpoints are not divided unless that is asked for"
@@ -92,6 +98,16 @@ def check_plan_file(box):
     box.write("part.txt", "\n".join(
         line.replace(f"size {CHECKPOINT}", f"size {CHECKPOINT // 4}")
         if "activation-checkpoints" in line else line for line in text.splitlines()) + "\n")
+    yield from refused(box.run("simulate part.txt -H dgx2"), ["part of a checkpoint"])
+    # A slot of a page has room for all of a small one, and holds a part.
+    box.run(f"plan -m {ROOT}/tests/fixtures/llama-small/config.json -H dgx2 --gpus 2 --tp 2 "
+            "--sequence-parallel off --batch 1 -s ddp --activation-checkpoint-interval 1 -o on.txt")
+    text = (box.folder / "on.txt").read_text()
+    if box.run("simulate on.txt -H dgx2").status:
+        yield "the plan in parts is refused"
+    home = re.search(r" forward mb 0 layer 1 .* (\d+):define:checkpoint", text).group(1)
+    box.write("part.txt", re.sub(r"( recompute mb 0 layer 1 .* )\d+:read:checkpoint",
+                                 rf"\g<1>{home}:read:checkpoint", text))
     yield from refused(box.run("simulate part.txt -H dgx2"), ["part of a checkpoint"])
 
 

@@ -15,30 +15,33 @@ MEMWALL = pathlib.Path(os.environ.get("MEMWALL", ROOT / "build/cli/memwall")).re
 # Several times slower, and in terabytes of addresses.
 SANITIZED = MEMWALL.exists() and any(name in MEMWALL.read_bytes() for name in
                                      (b"__asan_init", b"__ubsan_handle", b"__tsan_init"))
-# Whether few of the cases do that differ in their figures alone.
-FEW = os.environ.get("MW_FEW_CASES", "1" if SANITIZED else "0") == "1"
+# How many do of the cases that differ in their figures alone: all, some or few.
+CASES = os.environ.get("MW_CASES", "few" if SANITIZED else "some")
+FEW = CASES == "few"
 FLAT = "-m gpt2-xl -H flat-test"
 SIMULATE = f"simulate {FLAT} -s zero3 --batch 1"
 PROFILE = (ROOT / "hwprofiles/flat-test.ini").read_text(encoding="utf-8")
 
 
-def of_rows(rows, share):
+def of_rows(rows, few, some=1):
+    """One in so many of them, where few or some do."""
     rows = list(rows)
-    if not FEW or len(rows) < 2:
+    share = {"few": few, "some": some}.get(CASES, 1)
+    if share == 1 or len(rows) < 2:
         return rows
-    few = rows[::share]
-    print(f"# {len(few)} of {len(rows)} cases; all: -Dcases=all, or MW_FEW_CASES=0")
-    return few
+    taken = rows[::share]
+    print(f"# {len(taken)} of {len(rows)} cases; all: -Dcases=all, or MW_CASES=all")
+    return taken
 
 
 def sample(rows):
     """Of a sweep over models and machines one in 18 where few cases do: the code is the same."""
-    return of_rows(rows, 18)
+    return of_rows(rows, 18, 3)
 
 
 def sixth(rows):
-    """A sixth of cases that differ in their figures, where few do."""
-    return of_rows(rows, 6)
+    """A sixth of cases that differ in their figures, where few do, and half where some do."""
+    return of_rows(rows, 6, 2)
 
 
 def kill_after(box, line, step):

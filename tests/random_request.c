@@ -237,6 +237,10 @@ draw_placements(GRand *random, struct mw_settings *s)
         s->placement[MW_STATE_GRADIENTS] = draw_placement(random);
     }
     s->placement[MW_STATE_ACTIVATIONS] = draw_placement(random);
+    for (int i = 0; i < MW_STATE_ACTIVATIONS; i++)
+        if (s->strategy == MW_STRATEGY_ZERO_INFINITY_CPU &&
+            mw_placement_has(&s->placement[i], MW_TIER_NVME))
+            s->strategy = MW_STRATEGY_ZERO_INFINITY_NVME; /* which the other's name rules out */
 }
 
 static void
@@ -355,7 +359,7 @@ draw_orders(struct mw_settings *s, guint32 seed)
     bool recomputes = s->checkpoint_interval && s->recompute_layers == MW_AUTO;
     bool plain = s->dpu_start == MW_AUTO && !s->drop_layers && s->pp == 1 && recomputes;
 
-    if (seed % 16 == 5 && s->dpu_start == MW_AUTO)
+    if (seed % 16 == 5 && s->dpu_start == MW_AUTO && s->strategy != MW_STRATEGY_ZERO_OFFLOAD)
         s->update_on = 1;
     if (seed % 16 == 9 && plain && s->param_loads != 3)
         s->layer_order = 1;

@@ -354,7 +354,7 @@ exchange(struct round *round)
                 own[at++] = word(round, round->index, e, row, w);
     struct mw_ranks_rows rows = {ROW_WORDS * sizeof *own, experts, counts, false};
     bool good =
-        ok(mw_ranks_all_to_all(round->ranks, round->lane, there, own, &rows, &error), &error);
+        ok(mw_ranks_exchange_rows(round->ranks, round->lane, there, own, &rows, &error), &error);
     at = 0;
     for (int e = round->index * experts; good && e < (round->index + 1) * experts; e++)
         for (int rank = 0; rank < round->count; rank++)
@@ -362,12 +362,59 @@ exchange(struct round *round)
                 for (int w = 0; w < ROW_WORDS; w++)
                     good &= there[at++] == word(round, rank, e, row, w);
     rows.back = true;
-    good =
-        good &&
-        ok(mw_ranks_all_to_all(round->ranks, round->lane, again, there, &rows, &error), &error) &&
-        !memcmp(again, own, (size_t)(mine * ROW_WORDS) * sizeof *own);
+    good = good &&
+           ok(mw_ranks_exchange_rows(round->ranks, round->lane, again, there, &rows, &error),
+              &error) &&
+           !memcmp(again, own, (size_t)(mine * ROW_WORDS) * sizeof *own);
     if (!good)
         fprintf(stderr, "exchange: other rows of %d experts a rank\n", experts);
+    return good;
+}
+
+/* Block r of each rank goes to rank r. */
+static bool
+all_to_all(struct round *round)
+{
+    int64_t block = round->part.elements / round->count, n = block * round->count;
+    char *from = fill(round, round->index, MW_DTYPE_FP32, n);
+    char *to = fill(round, round->count, MW_DTYPE_FP32, n);
+    GError *error = NULL;
+    bool good = ok(mw_ranks_all_to_all(round->ranks, round->lane, inside(to, MW_DTYPE_FP32),
+                                       inside(from, MW_DTYPE_FP32), block * 4, &error),
+                   &error);
+
+    for (int64_t i = 0; good && i < n + 2 * GUARD; i++) {
+        bool came = i >= GUARD && i < n + GUARD;
+        int64_t in_block = came ? (i - GUARD) % block : 0;
+        good = is(round, "all-to-all", i, get(to, MW_DTYPE_FP32, i),
+                  came ? element(round, (int)((i - GUARD) / block),
+                                 GUARD + round->index * block + in_block)
+                       : element(round, round->count, i));
+    }
+    g_free(from);
+    g_free(to);
+    return good;
+}
+
+static bool
+pass(struct round *round)
+{
+    int64_t n = round->part.elements;
+    int before = (round->index + round->count - 1) % round->count;
+    char *from = fill(round, round->index, MW_DTYPE_FP32, n);
+    char *to = fill(round, round->count, MW_DTYPE_FP32, n);
+    GError *error = NULL;
+    bool good = ok(mw_ranks_pass(round->ranks, round->lane, inside(to, MW_DTYPE_FP32),
+                                 inside(from, MW_DTYPE_FP32), n * 4, &error),
+                   &error);
+
+    for (int64_t i = 0; good && i < n + 2 * GUARD; i++) {
+        bool came = i >= GUARD && i < n + GUARD;
+        good = is(round, "pass", i, get(to, MW_DTYPE_FP32, i),
+                  element(round, came ? before : round->count, i));
+    }
+    g_free(from);
+    g_free(to);
     return good;
 }
 
@@ -423,7 +470,7 @@ play(struct round *round)
 
     draw_part(round);
     round->sum = (struct mw_ranks_sum){first, second, pick(round, 2), factor};
-    switch (pick(round, 9)) {
+    switch (pick(round, 11)) {
     case 0:
         return all_gather(round, first, pick(round, 2));
     case 1:
@@ -440,6 +487,10 @@ play(struct round *round)
         return fold(round);
     case 7:
         return exchange(round);
+    case 8:
+        return all_to_all(round);
+    case 9:
+        return pass(round);
     default:
         return worst(round);
     }

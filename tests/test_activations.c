@@ -206,6 +206,63 @@ test_spread(void)
     g_assert_cmpint(checked, >, 1);
 }
 
+/* Of two ranks that share two sequences: by all-to-alls the result of attention is there twice, in
+ * a ring blocks of keys and values pass. */
+static void
+check_shared(const char *name, enum mw_context kind, int64_t interval)
+{
+    struct mw_profile *profile = mw_test_load("dgx-h100");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_decoder decoder = mw_test_decoder(name);
+    struct mw_model model;
+    struct mw_settings asked, resolved;
+
+    g_assert_true(mw_model_load(name, &model, NULL));
+    model.dropout = false;
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO3;
+    asked.gpus_per_node = 2;
+    asked.micro_batch = 1;
+    asked.seq = 24;
+    asked.cp = 2;
+    asked.cp_kind = kind;
+    asked.checkpoint_interval = interval;
+    g_assert_true(
+        mw_settings_complete(&(struct mw_request){&model, &hardware}, &asked, &resolved, NULL));
+    struct mw_sizing *sizing = mw_sizing_new(&model, &hardware, &resolved, NULL);
+    const struct mw_buffer *activations = &sizing->buffers[MW_BUFFER_ACTIVATIONS];
+    decoder.context = (struct mw_context_share){2, 1, (uint8_t)kind};
+    struct mw_activation_layout layout =
+        mw_activation_layout(&decoder, MW_DTYPE_BF16, 2, 12, interval ? interval : model.layers, 0);
+    struct mw_activation_layout whole = layout;
+    decoder.context.count = 1;
+    whole = mw_activation_layout(&decoder, MW_DTYPE_BF16, 1, 24, layout.layers, 0);
+    g_assert_cmpint(layout.bytes, <=, activations->count * activations->bytes);
+    g_assert_cmpint(layout.layer_bytes, ==,
+                    sizing->classes[mw_sizing_layer_class(sizing, 0)].saved_bytes);
+    g_assert_cmpint(layout.layer_bytes - whole.layer_bytes, ==,
+                    kind == MW_CONTEXT_RING ? 0 : 2 * 24 * mw_decoder_q(&decoder));
+    g_assert_cmpint(layout.bytes - whole.bytes, ==,
+                    kind == MW_CONTEXT_RING
+                        ? 4 * 2 * 24 * 2 * mw_decoder_kv(&decoder)
+                        : layout.layers * (layout.layer_bytes - whole.layer_bytes));
+    mw_sizing_free(sizing);
+    mw_profile_free(profile);
+}
+
+static void
+test_shared(void)
+{
+    static const char *const names[] = {"llama-3-8b", "gpt2", FIXTURES "gpt2-small",
+                                        FIXTURES "llama-small"};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+        for (int64_t interval = 0; interval <= 1; interval++) {
+            check_shared(names[i], MW_CONTEXT_RING, interval);
+            check_shared(names[i], MW_CONTEXT_ALL_TO_ALL, interval);
+        }
+}
+
 /* --- what lies where ------------------------------------------------------------------------- */
 
 /* The inputs of products with frozen weights take no room of a layer's; where one operator reads
@@ -383,6 +440,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/room/planned", test_planned);
     g_test_add_func("/room/spread", test_spread);
+    g_test_add_func("/room/shared", test_shared);
     g_test_add_func("/room/apart", test_apart);
     g_test_add_func("/room/not-kept", test_not_kept);
     g_test_add_func("/parts/rows", test_parts);

@@ -63,6 +63,24 @@ draw_placement(GRand *random, enum mw_tier first)
     return placement;
 }
 
+/* Between the tiers of the strategy's row.  A state that it keeps on the GPU may be placed
+ * anywhere, and so may what follows a delayed update, which no other strategy has. */
+static void
+keep_within(const struct mw_settings *s, enum mw_state state, struct mw_placement *placement)
+{
+    const struct mw_state_traits *row = &mw_strategy_traits(s->strategy)->state[state];
+
+    if (row->deepest == MW_TIER_GPU || s->dpu_start != MW_AUTO)
+        return;
+    for (int i = 0; i < placement->count; i++)
+        if (placement->part[i].tier >= row->deepest ||
+            (state != MW_STATE_GRADIENTS && placement->part[i].tier < row->nearest)) {
+            placement->part[i].tier = row->deepest;
+            placement->part[i].bytes = INT64_MAX;
+            placement->count = i + 1;
+        }
+}
+
 static void
 place_states(GRand *random, struct mw_settings *s)
 {
@@ -76,6 +94,8 @@ place_states(GRand *random, struct mw_settings *s)
         s->placement[MW_STATE_GRADIENTS] = draw_placement(random, MW_TIER_GPU);
     }
     s->placement[MW_STATE_ACTIVATIONS] = draw_placement(random, MW_TIER_GPU);
+    for (int i = 0; i < MW_STATE_ACTIVATIONS; i++)
+        keep_within(s, (enum mw_state)i, &s->placement[i]);
 }
 
 static struct mw_settings

@@ -99,7 +99,7 @@ static const struct trained_case cases[] = {
      .prefetch = 1,
      .commit = 1},
     {.name = "offloaded",
-     .strategy = MW_STRATEGY_ZERO_OFFLOAD,
+     .strategy = MW_STRATEGY_ZERO2,
      .optimizer = "cpu:0.5MB,nvme",
      TRAINED_BATCHES(2, 16, 1),
      .commit = 1,

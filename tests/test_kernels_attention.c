@@ -81,6 +81,105 @@ test_attention(gconstpointer data)
     check_seq(data, 530);
 }
 
+/* Queries [first, first + n) of the case, and keys from `keys` on: as many up to a query's own, or
+ * `count` of them, all of which each query sees. */
+struct block {
+    int64_t first, n, keys, count;
+};
+
+static struct mw_attention
+shape_of(const struct mw_attention_case *c, const struct block *block)
+{
+    struct mw_attention shape = c->shape;
+
+    shape.seq = block->n;
+    shape.keys = block->count;
+    shape.ld_lse = c->rows;
+    shape.adds_q = shape.adds_kv = block->count > 0;
+    return shape;
+}
+
+/* What a block of keys before the queries gives is joined with what their own give. */
+static void
+forward_block(const struct mw_cpu_kernels *k, struct mw_attention_case *c,
+              const struct block *block, void *scratch)
+{
+    struct mw_attention shape = shape_of(c, block);
+    int64_t at = block->first * c->shape.ld_o;
+    const uint16_t *q = c->fused + block->first * c->ld, *kv = c->fused + block->keys * c->ld;
+    g_autofree uint16_t *o = g_new(uint16_t, c->o.n);
+    g_autofree float *lse = g_new(float, c->rows * c->plain.heads);
+    bool joins = block->count > 0;
+
+    k->attention_forward(&shape, (joins ? o : c->o.bits) + at,
+                         (joins ? lse : c->lse) + block->first, q, kv + mw_attention_case_k(c),
+                         kv + mw_attention_case_v(c), scratch);
+    if (joins)
+        k->join_attention(&shape, c->o.bits + at, c->lse + block->first, o + at,
+                          lse + block->first);
+}
+
+static void
+backward_block(const struct mw_cpu_kernels *k, struct mw_attention_case *c,
+               const struct block *block, void *scratch)
+{
+    struct mw_attention shape = shape_of(c, block);
+    int64_t at = block->first * c->shape.ld_o, own = block->first * c->ld;
+    int64_t at_k = block->keys * c->ld + mw_attention_case_k(c);
+    int64_t at_v = block->keys * c->ld + mw_attention_case_v(c);
+
+    k->attention_backward(&shape, c->fused_gradient + own, c->fused_gradient + at_k,
+                          c->fused_gradient + at_v, c->d_o.bits + at, c->o.bits + at,
+                          c->lse + block->first, c->fused + own, c->fused + at_k, c->fused + at_v,
+                          scratch);
+}
+
+/* The blocks of a ring of ranks together are whole attention. */
+static void
+test_attention_blocks(gconstpointer data)
+{
+    for (int round = 0; round < 12; round++) {
+        int64_t n = round ? mw_random_size(130) : 300, before = mw_random_size(130);
+        const struct block blocks[] = {
+            {0, before, 0, 0}, {before, n, before, 0}, {before, n, 0, before}};
+        struct mw_ref_attention plain = random_shape(before + n);
+        struct mw_attention_case c;
+        plain.batch = 1;
+        mw_attention_case_init(&c, &plain, mw_random_size(5));
+        c.joins = 1;
+        void *scratch = scratch_for(data, &c);
+        for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++)
+            forward_block(data, &c, &blocks[i], scratch);
+        mw_attention_case_check_forward(&c);
+        for (size_t i = 0; i < G_N_ELEMENTS(blocks); i++)
+            backward_block(data, &c, &blocks[i], scratch);
+        mw_attention_case_check_backward(&c);
+        g_aligned_free(scratch);
+        mw_attention_case_clear(&c);
+    }
+}
+
+/* y += x, rows apart. */
+static void
+test_add_rows(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    int64_t rows = mw_random_size(9), columns = mw_random_size(70), ld = columns + 3;
+    struct mw_tensor x = mw_tensor_random(rows * columns, 4.0);
+    struct mw_tensor y = mw_tensor_random(rows * ld, 4.0);
+    g_autofree uint16_t *sum = g_memdup2(y.bits, (gsize)(rows * ld) * sizeof *sum);
+
+    k->add_rows(sum, ld, x.bits, columns, rows, columns);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < ld; i++) {
+            double added = i < columns ? x.value[r * columns + i] : 0;
+            double expected = y.value[r * ld + i] + added;
+            mw_expect_half("sum", &sum[r * ld + i], &expected, 1, MW_HALF_ROUNDING, 0);
+        }
+    mw_tensor_clear(&x);
+    mw_tensor_clear(&y);
+}
+
 /* A gradient of one run with one thread and another with three are the same bits. */
 static void
 test_attention_threads(gconstpointer data)
@@ -117,5 +216,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("attention", test_attention);
     mw_add_kernel_test("attention-threads", test_attention_threads);
+    mw_add_kernel_test("attention-blocks", test_attention_blocks);
+    mw_add_kernel_test("add-rows", test_add_rows);
     return g_test_run();
 }

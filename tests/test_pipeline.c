@@ -356,13 +356,15 @@ write_version(const struct mw_plan *plan, const struct mw_op *op, bool two, int6
 }
 
 /* In three steps of a stage: each micro-batch goes back by the version by which it went forward.
- * With an update of its own this was the newest; of two versions it is that of the update before
+ * With an update of its own this was the newest, or with vertical sync the first stage's newest; of
+ * two versions it is that of the update before
  * the last, of which the step's gradient makes the next but one. */
 static void
 follow_versions(const struct mw_sizing *stage, const struct mw_plan *plan)
 {
     bool stashes = mw_settings_stashes(&stage->settings);
-    int64_t all = stage->settings.grad_accum, newest = 0;
+    bool synced = mw_settings_vertical_sync(&stage->settings);
+    int64_t all = stage->settings.grad_accum, newest = 0, updates_ahead = synced ? stage->stage : 0;
     g_autofree int64_t *in_slot = g_new0(int64_t, plan->slot_count);
     g_autofree int64_t *forth = g_new0(int64_t, all);
 
@@ -380,7 +382,7 @@ follow_versions(const struct mw_sizing *stage, const struct mw_plan *plan)
             if (op->phase == MW_PHASE_FORWARD)
                 forth[op->micro_batch] = version;
             if (op->phase == MW_PHASE_FORWARD && stashes)
-                g_assert_cmpint(version, ==, newest);
+                g_assert_cmpint(version, ==, newest - updates_ahead);
             if (op->phase == MW_PHASE_BACKWARD && step == 3)
                 g_assert_cmpint(version, ==, stashes ? forth[op->micro_batch] : step - 2);
             if (op->phase == MW_PHASE_BACKWARD && step == 3)
@@ -399,9 +401,13 @@ check_versions(const struct mw_sizing *stage, const struct mw_plan *plan)
 
     for (; stage; stage = stage->next_stage) {
         int64_t behind = stage->pp - stage->stage, flight = stage->micro_batches_in_flight;
-        int64_t versions = stashes ? flight : 2, bytes = 2 * versions * stage->params;
+        int64_t needed = mw_settings_vertical_sync(&stage->settings) ? stage->pp : behind;
+        int64_t versions = stashes ? mw_sizing_versions(stage) : 2;
+        int64_t bytes = 2 * versions * stage->params;
         g_assert_cmpint(flight, >=, behind);
         g_assert_true(all % behind || flight == behind);
+        g_assert_true(!stashes || all % needed || versions == needed);
+        g_assert_true(!stashes || needed != behind || versions == flight);
         g_assert_cmpint(stage->buffers[MW_BUFFER_VERSIONS].count, ==, versions - 1);
         g_assert_cmpint(stage->ledger[MW_TIER_GPU][MW_PURPOSE_PARAMETERS], >=, bytes);
         g_assert_cmpint(stage->ledger[MW_TIER_GPU][MW_PURPOSE_PARAMETERS], <=, bytes * 101 / 100);
@@ -485,6 +491,7 @@ test_bubble(void)
                 check_bubble(MW_SCHEDULE_ZB_H1, stages, 1, micro_batches);
                 check_bubble(MW_SCHEDULE_2BW, stages, 1, micro_batches);
                 check_bubble(MW_SCHEDULE_PIPEDREAM, stages, 1, micro_batches);
+                check_bubble(MW_SCHEDULE_VERTICAL_SYNC, stages, 1, micro_batches);
             }
             for (int64_t stretches = 2; stretches <= 6; stretches++)
                 if (12 % (stages * stretches) == 0 && micro_batches % stages == 0)
@@ -526,7 +533,9 @@ test_no_flush(void)
             continue;
         random_request_fill_bubbles(&request);
         struct mw_settings *s = &request.settings;
-        s->schedule = seed % 2 ? MW_SCHEDULE_2BW : MW_SCHEDULE_PIPEDREAM;
+        s->schedule = seed % 3 == 2   ? MW_SCHEDULE_2BW
+                      : seed % 3 == 1 ? MW_SCHEDULE_PIPEDREAM
+                                      : MW_SCHEDULE_VERTICAL_SYNC;
         s->virtual_stages = MW_AUTO;
         s->strategy = seed / 2 % 2 ? MW_STRATEGY_DDP : MW_STRATEGY_ZERO1;
         for (int state = 0; state < MW_STATE_COUNT; state++)

@@ -10,7 +10,7 @@
 #include "tests/cases.h"
 #include "tests/remedy_text.h"
 
-#define QUESTIONS MW_CASES_ONE_IN(16, 200)
+#define QUESTIONS MW_CASES_ONE_IN(8, 100)
 #define FAR 2.02 /* of two prices, each to three figures */
 
 struct question {

@@ -213,6 +213,42 @@ test_same_data(struct fixture *fixture, gconstpointer name)
     }
 }
 
+/* Ranks that share sequences have all their tokens between them, each as many, and the targets of
+ * these: in a ring chunks from either end. */
+static void
+check_share(const struct mw_tokens *tokens, uint32_t rank, enum mw_context kind)
+{
+    static const int firsts[MW_CONTEXT_COUNT][2][2] = {
+        [MW_CONTEXT_RING] = {{0, 6}, {2, 4}},
+        [MW_CONTEXT_ALL_TO_ALL] = {{0, 2}, {4, 6}},
+    };
+    int32_t inputs[16], targets[16], own[8], behind[8];
+    struct mw_batch_place place = {.ranks = 1, .sequences = 2};
+    struct mw_cursor cursor = {0};
+
+    g_assert_true(mw_tokens_batch(tokens, &cursor, &place, inputs, targets, NULL));
+    place.share = (struct mw_context_share){2, rank, (uint8_t)kind};
+    g_assert_true(mw_tokens_batch(tokens, &cursor, &place, own, behind, NULL));
+    for (int i = 0; i < 8; i++) {
+        int at = i / 4 * 8 + firsts[kind][rank][i % 4 / 2] + i % 2;
+        g_assert_cmpint(own[i], ==, inputs[at]);
+        g_assert_cmpint(behind[i], ==, targets[at]);
+    }
+}
+
+static void
+test_share(struct fixture *fixture, gconstpointer name)
+{
+    write_tokens(fixture, GPT2, 1, COUNT, 2);
+    struct mw_tokens *tokens = mw_tokens_open(fixture->path, COUNT, 8, 3, NULL);
+
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        check_share(tokens, rank, MW_CONTEXT_RING);
+        check_share(tokens, rank, MW_CONTEXT_ALL_TO_ALL);
+    }
+    mw_tokens_close(tokens);
+}
+
 /* Every sequence once an epoch; another order in each epoch and for each seed. */
 static void
 test_shuffled(struct fixture *fixture, gconstpointer name)
@@ -413,6 +449,7 @@ main(int argc, char **argv)
     FILES("/tokens/long-text", test_long_text, "data.txt");
     g_test_add_func("/tokens/own-text", test_own_text);
     FILES("/tokens/same-data", test_same_data, "data.bin");
+    FILES("/tokens/share", test_share, "data.bin");
     FILES("/tokens/shuffled", test_shuffled, "data.bin");
     FILES("/tokens/cursor", test_cursor, "data.bin");
     FILES("/tokens/refused", test_refused, "data.bin");

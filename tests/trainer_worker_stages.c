@@ -32,7 +32,7 @@
 struct recurrence {
     struct mw_decoder decoder;
     int64_t stages, micro_batches, elements;
-    bool stashes;
+    bool stashes, vertical_sync;
     int64_t newer; /* by so many updates than it should be: what must not come out */
     int *stage_of; /* [elements] */
     bool *decays;  /* [elements] */
@@ -92,7 +92,8 @@ update(struct recurrence *it, const double *gradients)
 /* What a micro-batch is computed with.  2BW: in step t all stages have the updates up to that of
  * step t - 2, as the newest one came when passes of this step were under way (arXiv 2006.09503:
  * W(t+1) = W(t) - v f(W(t-1))).  Weight stashing: of the updates before this micro-batch's,
- * those of as many are missing as there are stages behind (PipeDream, SOSP 2019, Sec. 3.3). */
+ * those of as many are missing as there are stages behind (PipeDream, SOSP 2019, Sec. 3.3); with
+ * vertical sync as many as of the first stage. */
 static double *
 parameters(const struct recurrence *it, int64_t step)
 {
@@ -100,7 +101,8 @@ parameters(const struct recurrence *it, int64_t step)
     int64_t newest = it->versions->len - 1;
 
     for (int64_t e = 0; e < it->elements; e++) {
-        int64_t missing = it->stashes ? it->stages - 1 - it->stage_of[e] : MIN(step, 1);
+        int64_t before = it->vertical_sync ? 0 : it->stage_of[e];
+        int64_t missing = it->stashes ? it->stages - 1 - before : MIN(step, 1);
         params[e] = version(it, newest - MAX(0, missing - it->newer))[e];
     }
     return params;
@@ -268,9 +270,9 @@ compare(struct mw_ranks *ranks, const char *name, struct recurrence right, struc
 }
 
 static struct trained_case
-case_of(struct mw_ranks *ranks, bool stashes, int64_t micro_batches)
+case_of(struct mw_ranks *ranks, enum mw_schedule schedule, int64_t micro_batches)
 {
-    return (struct trained_case){.name = stashes ? "pipedream" : "2bw",
+    return (struct trained_case){.name = mw_schedule_row(schedule)->name,
                                  .model = MODEL,
                                  .strategy = MW_STRATEGY_DDP,
                                  .dtype = MW_DTYPE_FP32,
@@ -278,18 +280,23 @@ case_of(struct mw_ranks *ranks, bool stashes, int64_t micro_batches)
                                  .seq = SEQ,
                                  .grad_accum = micro_batches,
                                  .optimizer_chunk = 3000,
-                                 .schedule = stashes ? MW_SCHEDULE_PIPEDREAM : MW_SCHEDULE_2BW,
+                                 .schedule = schedule,
                                  .pp = mw_ranks_count(ranks),
                                  .ranks = ranks};
 }
 
-/* On the first rank alone. */
+/* On the first rank alone.  What must not come out are versions that are one update newer, with
+ * vertical sync those of stages that do without. */
 static void
-check(struct mw_ranks *ranks, bool stashes, int64_t micro_batches)
+check(struct mw_ranks *ranks, enum mw_schedule schedule, int64_t micro_batches)
 {
-    struct trained_case what = case_of(ranks, stashes, micro_batches);
-    struct recurrence of = {.stages = what.pp, .micro_batches = micro_batches, .stashes = stashes};
-    struct recurrence newer = of;
+    const struct mw_schedule_row *row = mw_schedule_row(schedule);
+    struct trained_case what = case_of(ranks, schedule, micro_batches);
+    struct recurrence of = {.stages = what.pp,
+                            .micro_batches = micro_batches,
+                            .stashes = row->stashes,
+                            .vertical_sync = row->vertical_sync};
+    struct recurrence wrong = of;
     struct seen seen;
     double losses[STEPS];
     g_autofree double *start = train(&what, 0, &seen, NULL);
@@ -298,8 +305,9 @@ check(struct mw_ranks *ranks, bool stashes, int64_t micro_batches)
     if (mw_ranks_index(ranks))
         return;
     seen.decoder.tied_embedding = false;
-    newer.newer = 1;
-    compare(ranks, what.name, of, newer, start, weights, losses, &seen.decoder);
+    wrong.newer = !of.vertical_sync;
+    wrong.vertical_sync = false;
+    compare(ranks, what.name, of, wrong, start, weights, losses, &seen.decoder);
 }
 
 int
@@ -307,8 +315,8 @@ trainer_worker_two_versions(struct mw_ranks *ranks)
 {
     int count = mw_ranks_count(ranks);
 
-    check(ranks, false, count);
-    check(ranks, false, count + 1);
+    check(ranks, MW_SCHEDULE_2BW, count);
+    check(ranks, MW_SCHEDULE_2BW, count + 1);
     mw_ranks_leave(ranks);
     return 0;
 }
@@ -318,8 +326,10 @@ trainer_worker_stashes(struct mw_ranks *ranks)
 {
     int count = mw_ranks_count(ranks);
 
-    check(ranks, true, count);
-    check(ranks, true, 2 * count - 1);
+    check(ranks, MW_SCHEDULE_PIPEDREAM, count);
+    check(ranks, MW_SCHEDULE_PIPEDREAM, 2 * count - 1);
+    check(ranks, MW_SCHEDULE_VERTICAL_SYNC, count);
+    check(ranks, MW_SCHEDULE_VERTICAL_SYNC, 2 * count - 1);
     mw_ranks_leave(ranks);
     return 0;
 }

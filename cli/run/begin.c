@@ -16,7 +16,7 @@ batch_text(const struct mw_result *r)
             ? g_strdup_printf(" in each of %" G_GINT64_FORMAT " micro-batches", r->grad_accum)
             : g_strdup("");
     g_autofree char *share = mw_table_batch_share(r);
-    double sequences = r->micro_batch * (double)MAX(1, r->tp);
+    double sequences = r->micro_batch * (double)mw_result_sharers(r);
 
     return g_strdup_printf("%s sequence%s of %" G_GINT64_FORMAT
                            " tokens per %s%s, %s in all per step%s",

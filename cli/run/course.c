@@ -145,6 +145,7 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_CAPACITY] = capacity_bits(s);
     now[CLI_FIXED_SLICES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_TP);
     now[CLI_FIXED_STAGES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_PP);
+    now[CLI_FIXED_SHARERS] = MAX(1, s->context_ranks);
     /* A pipeline's stage has a part of the layers, and no schedule. */
     now[CLI_FIXED_DROPS] = training->stages > 1 ? 0 : drops_digest(training->answer->variants);
 }
@@ -216,6 +217,7 @@ take_digits(const struct cli_training *training, uint64_t now[CLI_DIGITS])
 
     now[CLI_DIGITS_LOGITS_CHUNKS] = (uint64_t)s->token_chunks;
     now[CLI_DIGITS_TILES] = (uint64_t)s->tiles;
+    now[CLI_DIGITS_CONTEXT] = s->context_ranks > 1 ? s->context : 0;
 }
 
 /* The options of a cosine do not matter while the rate is constant. */
@@ -249,12 +251,19 @@ cli_run_course_fields(const struct cli_training *training, struct mw_commit_fiel
 
 /* --- as phrases ------------------------------------------------------------------------------- */
 
-/* Slices of a model train on the same sequences: --batch is of one of them. */
+/* Slices of a model train on the same sequences, and so do ranks that share them: --batch is of one
+ * of these. */
+static uint64_t
+ranks_of_batch(const uint64_t fixed[CLI_FIXEDS])
+{
+    return fixed[CLI_FIXED_SLICES] * fixed[CLI_FIXED_SHARERS];
+}
+
 static char *
 fixed_text(int which, const uint64_t fixed[CLI_FIXEDS])
 {
     return which == CLI_FIXED_BATCH
-               ? g_strdup_printf("%.15g", (double)fixed[which] / (double)fixed[CLI_FIXED_SLICES])
+               ? g_strdup_printf("%.15g", (double)fixed[which] / (double)ranks_of_batch(fixed))
                : cli_run_field_text(&cli_run_fixed[which], fixed[which]);
 }
 
@@ -318,10 +327,11 @@ take_record(struct cli_run_course *then, const struct mw_commit_record *record)
         then->has_course[i] = mw_commit_find(record, cli_run_courses[i].field, &then->course[i]);
     for (int i = 0; i < CLI_DIGITS; i++)
         then->has_digits[i] = mw_commit_find(record, cli_run_digits[i].field, &then->digits[i]);
-    /* Older versions had neither slices nor stages. */
-    for (int i = CLI_FIXED_SLICES; i <= CLI_FIXED_STAGES; i++)
+    /* Older versions had none of these. */
+    for (int i = CLI_FIXED_SLICES; i <= CLI_FIXED_SHARERS; i++) {
         then->fixed[i] = then->has_fixed[i] ? then->fixed[i] : 1;
-    then->has_fixed[CLI_FIXED_SLICES] = then->has_fixed[CLI_FIXED_STAGES] = true;
+        then->has_fixed[i] = true;
+    }
     then->has_tokens = mw_commit_find(record, CLI_RUN_TOKENS, &then->tokens);
 }
 
@@ -361,12 +371,12 @@ refuse_fixed(const struct cli_training *training, const struct fixed_differences
                      d->now->str, d->then->str, d->then->str, called);
 }
 
-/* A batch is compared by what each slice has of it. */
+/* A batch is compared by what each of the ranks that share it has. */
 static bool
 is_another(int which, const uint64_t was[CLI_FIXEDS], const uint64_t is[CLI_FIXEDS])
 {
     return which == CLI_FIXED_BATCH
-               ? was[which] * is[CLI_FIXED_SLICES] != is[which] * was[CLI_FIXED_SLICES]
+               ? was[which] * ranks_of_batch(is) != is[which] * ranks_of_batch(was)
                : was[which] != is[which];
 }
 

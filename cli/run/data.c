@@ -41,7 +41,7 @@ cli_run_data_new(const struct cli_training *training, GError **error)
     data->ahead = steps_ahead(training);
     data->last = training->options.steps - 1;
     data->micro_batches = s->micro_batches;
-    data->count = training->sequences * s->seq;
+    data->count = training->sequences * mw_step_shape_seq(s);
     data->tokens = g_try_malloc0_n(micro_batches, 2 * data->count * sizeof *data->tokens);
     data->next = g_try_malloc_n(data->micro_batches, sizeof *data->next);
     if (!data->tokens || !data->next) {

@@ -9,7 +9,7 @@
 #include "planner/settings/settings.h"
 
 #define BATCH_MAX 1e9    /* sequences per step, as --global-batch takes them */
-#define DEGREE_MAX 1024  /* slices, or stages, as --tp and --pp take them */
+#define DEGREE_MAX 1024  /* slices, stages, and so on, as --tp and its like take them */
 #define COUNT_MAX 0x1p53 /* beyond it a double cannot hold every whole number */
 
 /* Ranges at least as wide as those of options and config.json, which refuse the rest. */
@@ -60,6 +60,7 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
                                MW_DTYPE_NF4_DOUBLE},
     [CLI_FIXED_SLICES] = {"tp", "--tp", CLI_FIELD_WHOLE, 1, DEGREE_MAX},
     [CLI_FIXED_STAGES] = {"pp", "--pp", CLI_FIELD_WHOLE, 1, DEGREE_MAX},
+    [CLI_FIXED_SHARERS] = {"cp", "--cp", CLI_FIELD_WHOLE, 1, DEGREE_MAX},
     [CLI_FIXED_QK_NORM] = {"qk-norm", "whether the model's q and k have norms", CLI_FIELD_YES, 0,
                            1},
     [CLI_FIXED_EXPERTS] = {"experts", "the model's number of experts", CLI_FIELD_WHOLE, 0,
@@ -94,6 +95,7 @@ const struct cli_run_field cli_run_digits[CLI_DIGITS] = {
     [CLI_DIGITS_LOGITS_CHUNKS] = {"logits-chunks", "--logits-chunks", CLI_FIELD_WHOLE, 1,
                                   BATCH_MAX},
     [CLI_DIGITS_TILES] = {"tiles", "--tiles", CLI_FIELD_WHOLE, 1, BATCH_MAX},
+    [CLI_DIGITS_CONTEXT] = {"cp-kind", "--cp-kind", CLI_FIELD_CONTEXT, 0, MW_CONTEXT_COUNT - 1},
 };
 
 /* Where the data is. */
@@ -137,6 +139,8 @@ name_of(enum cli_field_kind kind, uint64_t value)
         return families[value];
     case CLI_FIELD_ACTIVATION:
         return mw_activation_name((int)value);
+    case CLI_FIELD_CONTEXT:
+        return mw_context_name((int)value);
     default:
         return NULL;
     }

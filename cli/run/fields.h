@@ -49,6 +49,7 @@ enum cli_fixed {
     CLI_FIXED_WEIGHT_BITS,
     CLI_FIXED_SLICES,
     CLI_FIXED_STAGES,
+    CLI_FIXED_SHARERS,
     CLI_FIXED_EXPERTS,
     CLI_FIXED_EXPERTS_PER_TOKEN,
     CLI_FIXED_RENORMALIZES,
@@ -57,7 +58,12 @@ enum cli_fixed {
 };
 
 /* What changes only the last digits of results: a resume may change it. */
-enum cli_digits { CLI_DIGITS_LOGITS_CHUNKS, CLI_DIGITS_TILES, CLI_DIGITS };
+enum cli_digits {
+    CLI_DIGITS_LOGITS_CHUNKS,
+    CLI_DIGITS_TILES,
+    CLI_DIGITS_CONTEXT, /* how ranks share sequences */
+    CLI_DIGITS
+};
 
 enum cli_field_kind {
     CLI_FIELD_WHOLE,
@@ -74,7 +80,8 @@ enum cli_field_kind {
     CLI_FIELD_OPTIMIZER,
     CLI_FIELD_WEIGHT_BITS, /* a type, by its bits */
     CLI_FIELD_FAMILY,
-    CLI_FIELD_ACTIVATION
+    CLI_FIELD_ACTIVATION,
+    CLI_FIELD_CONTEXT
 };
 
 /* A value has 64 bits, as in a record: a whole number or a double. */

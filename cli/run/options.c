@@ -105,8 +105,8 @@ static const struct fixed_row {
             "start from the weights of a .safetensors file, its index, or their folder; with "
             "--resume: where what is not trained lies now", "PATH"}},
     {DATA, {"adapter", 0, 0, G_OPTION_ARG_FILENAME, &adapter_path,
-            "start from the adapters of a folder that PEFT or --save wrote, of the rank that "
-            "--train lora:RANK says", "DIR"}},
+            "start from the adapters of a folder that PEFT or --save wrote: --train and "
+            "--lora-alpha are by default what its adapter_config.json says", "DIR"}},
     {DATA, {"from", 0, 0, G_OPTION_ARG_FILENAME, &from_path,
             "continue from a checkpoint, written with any placement and number of ranks. Options "
             "of the course and --seed, --shuffle, --loss-scale keep the checkpoint's values unless "
@@ -240,6 +240,12 @@ cli_run_options_take(enum cli_run_option option, const char *value)
         return false;
     *of[option] = g_strdup(value);
     return true;
+}
+
+char *
+cli_run_options_adapter(void)
+{
+    return g_strdup(adapter_path);
 }
 
 const char *

@@ -82,6 +82,8 @@ char *cli_run_options_weights(void); /* the same of --weights */
 /* Sets an option that was not given; returns whether it did.  `value` may be NULL. */
 enum cli_run_option { CLI_RUN_DATA, CLI_RUN_STEPS, CLI_RUN_LOG, CLI_RUN_WEIGHTS };
 bool cli_run_options_take(enum cli_run_option option, const char *value);
+/* --adapter as given, or NULL.  g_free it. */
+char *cli_run_options_adapter(void);
 /* --plan as given, or NULL. */
 const char *cli_run_options_plan(void);
 /* Whether --save was given. */

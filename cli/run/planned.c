@@ -190,6 +190,11 @@ can_run_without_flush(const struct cli_training *run, GError **error)
     if (mw_plan_degree(run->answer->plan, MW_AXIS_TP) > 1)
         return mw_refuse(error, "{tp}: tensor slices agree on the norm of their stage, which run "
                                 "does not without a flush; give {tp=1}, or {schedule=1f1b}");
+    if (shape->context_ranks > 1)
+        return mw_refuse(error,
+                         "{cp=%u}: run shares no sequences between ranks without a flush; "
+                         "give {cp=1}, or {schedule=1f1b}",
+                         shape->context_ranks);
     if (mw_plan_degree(run->answer->plan, MW_AXIS_DP) > 1 && spread)
         return mw_refuse(error, "{strategy=zero1}: run divides no optimizer state without a flush; "
                                 "give {strategy=ddp}");
@@ -220,17 +225,6 @@ can_run_programs(const struct cli_training *run, GError **error)
 
 /* --- the slice of a rank --------------------------------------------------------------------- */
 
-/* Whether slices gather anything: checkpoints that each keeps a part of. */
-static bool
-gathers_checkpoints(const struct mw_plan *plan)
-{
-    for (uint32_t w = 0; w < plan->work_count; w++)
-        if (plan->works[w].kind == MW_OP_ALL_GATHER &&
-            plan->works[w].object == MW_OBJECT_CHECKPOINT)
-            return true;
-    return false;
-}
-
 static bool
 can_run_slices(const struct cli_training *run, GError **error)
 {
@@ -247,9 +241,6 @@ can_run_slices(const struct cli_training *run, GError **error)
                          "{optimizer=%s}: run takes its sums over the rows and columns of whole "
                          "matrices, which tensor slices do not have; give {tp=1}",
                          mw_optimizer_name(plan->shape.optimizer));
-    if (gathers_checkpoints(plan))
-        return mw_refuse(error, "{checkpoint-partition=on}: run keeps whole activation checkpoints "
-                                "in each tensor slice; give {checkpoint-partition=off}");
     return true;
 }
 
@@ -274,6 +265,37 @@ take_slice(struct cli_training *run, GError **error)
         *decoder = slice;
     }
     run->slices = slices;
+    return true;
+}
+
+/* --- the share of a rank --------------------------------------------------------------------- */
+
+static bool
+can_run_share(const struct mw_step_shape *shape, GError **error)
+{
+    if (shape->weights_later)
+        return mw_refuse(error, "{schedule=zb-h1}: run computes the gradients of weights with the "
+                                "others where ranks share sequences; give {schedule=1f1b} or "
+                                "gpipe");
+    return true;
+}
+
+/* Ranks that share sequences are neighbours among those that have the same slice. */
+static bool
+take_share(struct cli_training *run, GError **error)
+{
+    struct mw_variants *variants = run->answer->variants;
+    const struct mw_step_shape *shape = &run->answer->plan->shape;
+    uint32_t ranks = shape->context_ranks;
+
+    if (!can_run_share(shape, error))
+        return false;
+    run->share = (struct mw_context_share){
+        .count = ranks,
+        .index = (uint32_t)(mw_ranks_index(run->ranks) / run->slices % ranks),
+        .kind = shape->context};
+    for (uint32_t v = 0; v < variants->plan_count; v++)
+        variants->plans[v]->shape.decoder.context = run->share;
     return true;
 }
 
@@ -389,7 +411,8 @@ cli_run_take_program(struct cli_training *run, GError **error)
         return false;
     return (run->answer->plan->program_count == 1 || take_stage(run, error)) &&
            (mw_plan_degree(run->answer->plan, MW_AXIS_TP) == 1 || take_slice(run, error)) &&
-           (mw_plan_spread(run->answer->plan) == 1 || take_experts(run, error));
+           (mw_plan_spread(run->answer->plan) == 1 || take_experts(run, error)) &&
+           (run->answer->plan->shape.context_ranks <= 1 || take_share(run, error));
 }
 
 double

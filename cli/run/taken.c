@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cli/calibration/calibrate.h"
 #include "cli/options.h"
+#include "cli/run/adapter.h"
 #include "cli/runs/aside.h"
 #include "cli/runs/runs.h"
 #include "exec/commit/run_files.h"
@@ -384,7 +385,7 @@ cli_run_taken_complete(struct cli_request *request, char **strategies, GError **
         return false;
     request->plan_file = g_strdup(cli_run_options_plan());
     if (!cli_run_options_resuming().resume)
-        return true;
+        return cli_run_adapter_complete(request->plan_file, error);
     g_autofree char *directory = find_description(&why);
     if (directory)
         return take_from_description(directory, request, strategies, error);

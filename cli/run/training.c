@@ -152,7 +152,9 @@ open_adapters(struct cli_training *run, GError **error)
     if (!folder)
         return true;
     if (!run->decoder.lora_rank)
-        return mw_refuse(error, "--adapter %s: no adapters are trained; give --train lora:RANK too",
+        return mw_refuse(error,
+                         "--adapter %s: no adapters are trained; give --train lora:RANK, or leave "
+                         "--train out",
                          folder);
     g_autofree char *config = g_build_filename(folder, "adapter_config.json", NULL);
     g_autofree char *tensors = g_build_filename(folder, "adapter_model.safetensors", NULL);
@@ -250,9 +252,12 @@ open_data(struct cli_training *run, GError **error)
     int slices = (int)run->slices, parts = slices * (int)run->stages;
     int ranks =
         MAX(1, mw_ranks_count(run->ranks) / parts); /* the trainer says if there are fewer */
-    run->place = (struct mw_batch_place){.rank = mw_ranks_index(run->ranks) / slices % ranks,
-                                         .ranks = ranks,
-                                         .sequences = run->sequences};
+    int sharers = (int)MAX(1, run->share.count);
+    run->place =
+        (struct mw_batch_place){.rank = mw_ranks_index(run->ranks) / slices % ranks / sharers,
+                                .ranks = MAX(1, ranks / sharers),
+                                .sequences = run->sequences,
+                                .share = run->share};
     if (!open_tokens(run, s->seq, error))
         return false;
     const struct mw_commit_record *record =

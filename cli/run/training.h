@@ -15,8 +15,8 @@ struct cli_training {
     const struct cli_request *request; /* borrowed */
     struct mw_ranks *ranks;            /* borrowed */
     struct cli_run_options options;
-    struct mw_answer *answer;  /* has a plan */
-    char *stem;                /* of this rank's files on the drives; may be NULL */
+    struct mw_answer *answer; /* has a plan */
+    char *stem;               /* of this rank's files on the drives; may be NULL */
 
     struct cli_run_drives *drives; /* cli/run/drives.h */
     struct cli_run_course *then;   /* course of the run that is resumed; may be NULL */
@@ -34,10 +34,11 @@ struct cli_training {
     struct mw_trainer *trainer;
     int *held; /* [held_count] descriptors of pipes whose readers wait for the report */
     int held_count;
-    int unstarted;  /* the wish (cli/run/stop.h) that ended it before its first step; 0: none */
+    int unstarted;   /* the wish (cli/run/stop.h) that ended it before its first step; 0: none */
     uint32_t stages; /* of the pipeline, whose plans differ; 1: none */
     int64_t slices;  /* of the model's tensors */
-    struct mw_plan *homes; /* of all stages: without ops; NULL: there is one program */
+    struct mw_context_share share; /* of each sequence */
+    struct mw_plan *homes;         /* of all stages: without ops; NULL: there is one program */
     bool diverged;  /* the run ended because the loss diverged; set once the trainer is closed */
     char *saved;    /* the folder that --save was written to; NULL: none */
     bool displaced; /* `saved` is another folder than requested, which cannot be written */

@@ -340,12 +340,27 @@ sequence_number(const struct mw_tokens *tokens, struct mw_cursor at)
                     mw_mix(mw_mix(tokens->seed) + (uint64_t)at.epoch));
 }
 
+/* The rank's tokens of a sequence, of which it has `own`, and their targets. */
+static void
+take_share(const struct mw_context_share *share, int64_t own, const int32_t *row, int32_t *inputs,
+           int32_t *targets)
+{
+    struct mw_context_span spans[MW_CONTEXT_SPANS_MAX];
+    int count = mw_context_spans(share, own, spans);
+
+    for (int i = 0; i < count; i++) {
+        size_t bytes = (size_t)spans[i].count * sizeof *row;
+        memcpy(inputs + spans[i].at, row + spans[i].first, bytes);
+        memcpy(targets + spans[i].at, row + spans[i].first + 1, bytes);
+    }
+}
+
 bool
 mw_tokens_batch(const struct mw_tokens *tokens, const struct mw_cursor *cursor,
                 const struct mw_batch_place *place, int32_t *inputs, int32_t *targets,
                 GError **error)
 {
-    int64_t seq = tokens->seq;
+    int64_t seq = tokens->seq, own = seq / MAX(1, place->share.count);
     int64_t behind = (place->micro_batch * place->ranks + place->rank) * place->sequences;
     g_autofree uint32_t *bytes = g_new(uint32_t, seq + 1);
     g_autofree int32_t *row = g_new(int32_t, seq + 1);
@@ -354,8 +369,7 @@ mw_tokens_batch(const struct mw_tokens *tokens, const struct mw_cursor *cursor,
         struct mw_cursor at = cursor_after(tokens, *cursor, behind + i);
         if (!read_tokens(tokens, sequence_number(tokens, at) * seq, seq + 1, bytes, row, error))
             return false;
-        memcpy(inputs + i * seq, row, (size_t)seq * sizeof *row);
-        memcpy(targets + i * seq, row + 1, (size_t)seq * sizeof *row);
+        take_share(&place->share, own, row, inputs + i * own, targets + i * own);
     }
     return true;
 }

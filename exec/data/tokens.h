@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/context.h"
+
 #define MW_TEXT_VOCAB 256
 #define MW_TOKENS_WANTED "UTF-8 text, or a token file named *.bin"
 
@@ -27,9 +29,11 @@ struct mw_cursor {
 
 /* What one rank computes at a time. */
 struct mw_batch_place {
-    int64_t rank, ranks; /* of the data-parallel group */
+    int64_t rank, ranks; /* of those that have sequences of their own: ranks that share some count
+                          * as one */
     int64_t micro_batch;
     int64_t sequences; /* of one micro-batch of one rank */
+    struct mw_context_share share;
 };
 
 struct mw_tokens;
@@ -52,9 +56,10 @@ bool mw_tokens_check(const struct mw_tokens *tokens, GError **error);
  * so that another file is noticed, but not every changed byte. */
 bool mw_tokens_sample(const struct mw_tokens *tokens, uint64_t *digest, GError **error);
 
-/* The micro-batch of `place` in the step that starts at `cursor`: place->sequences * seq inputs and
- * as many targets, each one token later.  Micro-batch m of rank r starts m * ranks + r
- * micro-batches after the cursor.  A token beyond the vocabulary is an error. */
+/* The micro-batch of `place` in the step that starts at `cursor`: place->sequences * seq inputs, or
+ * the rank's share of each sequence, and as many targets, each one token later.  Micro-batch m of
+ * rank r starts m * ranks + r micro-batches after the cursor.  A token beyond the vocabulary is an
+ * error. */
 bool mw_tokens_batch(const struct mw_tokens *tokens, const struct mw_cursor *cursor,
                      const struct mw_batch_place *place, int32_t *inputs, int32_t *targets,
                      GError **error);

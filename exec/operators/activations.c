@@ -98,12 +98,19 @@ exchange_elements(const struct mw_decoder *decoder, int64_t tokens)
     return mw_decoder_is_spread(decoder) ? copies_elements(decoder, tokens) : 0;
 }
 
+/* Of attention's output as it is computed, where it is not where the projection reads it. */
+static int64_t
+attended_width(const struct mw_decoder *decoder)
+{
+    return mw_decoder_exchanges_heads(decoder) ? mw_decoder_q(decoder) : 0;
+}
+
 /* Without what is fp32. */
 static int64_t
 layer_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unread)
 {
     int64_t widths = 2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) +
-                     raw_width(decoder) + lora_widths(decoder) +
+                     attended_width(decoder) + raw_width(decoder) + lora_widths(decoder) +
                      kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
                      kept_width(unread, MW_OPERATOR_MLP_UP, decoder->hidden);
 
@@ -126,6 +133,13 @@ shared_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unrea
            tokens * (branch_width(decoder) + (hidden_is_apart(unread) ? 2 : 1) * decoder->hidden);
 }
 
+/* Blocks of keys and values that pass around a ring, and their gradients. */
+static int64_t
+ring_elements(const struct mw_decoder *decoder, int64_t tokens)
+{
+    return mw_decoder_rings(decoder) ? 4 * tokens * 2 * mw_decoder_kv(decoder) : 0;
+}
+
 struct mw_activation_layout
 mw_activation_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int64_t sequences,
                      int64_t seq, int64_t layers, uint32_t frozen)
@@ -136,7 +150,8 @@ mw_activation_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int6
     int64_t layer = mw_decoder_fp32_bytes(decoder, tokens) + element * elements;
 
     return (struct mw_activation_layout){
-        .bytes = layers * layer + element * shared_elements(decoder, tokens, unread),
+        .bytes = layers * layer + element * (shared_elements(decoder, tokens, unread) +
+                                             ring_elements(decoder, tokens)),
         .layer_bytes = layer,
         .layers = layers,
         .layer_elements = elements,
@@ -289,6 +304,7 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     activations.copies = take(&from, copies_elements(decoder, tokens));
     activations.results = take(&from, results_elements(decoder, tokens));
     activations.raw = take(&from, tokens * raw_width(decoder));
+    activations.attended = take(&from, tokens * attended_width(decoder));
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
         activations.lora[i] = i && mw_decoder_adapts(decoder, i)
                                   ? take(&from, tokens * mw_decoder_lora_width(decoder, i))
@@ -331,6 +347,15 @@ mw_activations_shared(const struct mw_decoder *decoder, int64_t sequences, int64
     struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
     struct mw_shared_activations activations = {.wide_elements = wide_elements(decoder, tokens)};
 
+    /* Nothing passes while only what lasts is there: it is at the end. */
+    struct taker last = {(char *)base + layout->bytes -
+                             layout->element_bytes * ring_elements(decoder, tokens),
+                         layout->element_bytes};
+
+    for (int i = 0; i < 2 && mw_decoder_rings(decoder); i++) {
+        activations.ring[i] = take(&last, tokens * 2 * mw_decoder_kv(decoder));
+        activations.ring_gradient[i] = take(&last, tokens * 2 * mw_decoder_kv(decoder));
+    }
     activations.wide = take(&from, activations.wide_elements);
     activations.branch = take(&from, tokens * branch_width(decoder));
     activations.gradient = take(&from, tokens * decoder->hidden);

@@ -68,10 +68,14 @@ struct mw_layer_activations {
     void *raw; /* with norms of q and k: [T, q], then [T, kv], what is normed */
     void *o;   /* [T, q] output of attention */
     float *lse; /* [sequences, heads, seq] */
-    void *x2;   /* [T, h] x + projection */
-    void *n2;   /* [T, h] */
-    void *up;   /* [T, f]; with a gate [T, f] of the gate, then [T, f] of up */
-    void *act;  /* [T, f] */
+    /* Where ranks share sequences and each has all tokens of some heads for attention: what that
+     * gives, [all T, q / ranks]; meanwhile qkv is [all T, (q + 2 kv) / ranks], and lse of as
+     * many. */
+    void *attended;
+    void *x2;  /* [T, h] x + projection */
+    void *n2;  /* [T, h] */
+    void *up;  /* [T, f]; with a gate [T, f] of the gate, then [T, f] of up */
+    void *act; /* [T, f] */
     /* Of a mixture, f above is that of all experts that a token visits, and rows of up and act are
      * of copies of tokens, sorted by expert (exec/operators/kernel_types.h).  Where experts are
      * spread, or drop tokens, they are rooms for mw_decoder_expert_rows, of which the copies that
@@ -97,8 +101,11 @@ struct mw_shared_activations {
     void *final;    /* [T, h] after the final norm */
     void *gradient; /* [T, h] of the layer's output; in the end, of its input */
     void *branch;   /* [T, max(h, q)] gradient of an operator's input */
-    void *wide;     /* wide_elements: gradients of qkv, and of the MLP's inner activation; in turn
-                     * with them n1, n2 and act where they are not kept */
+    /* Where keys and values pass around a ring of ranks, each a block: k, then v, [T, 2 kv]; that
+     * which attention takes and that which comes meanwhile, and their gradients. */
+    void *ring[2], *ring_gradient[2];
+    void *wide; /* wide_elements: gradients of qkv, and of the MLP's inner activation; in turn
+                 * with them n1, n2 and act where they are not kept */
     int64_t wide_elements;
     /* Where experts are spread: what goes to other ranks, as wide as the room for what comes:
      * copies of tokens, experts' results, and the gradients of both. */
@@ -120,8 +127,9 @@ struct mw_compute {
     bool of_weights;     /* backward: the gradients of weights alone, of what the backward without
                           * them has left */
     enum mw_dtype dtype; /* of elements; MW_DTYPE_NONE: one of 16 bits */
-    int64_t sequences, seq;
-    int64_t first_token, tokens;  /* of LOGITS and LOSS: a chunk; else 0 and T */
+    int64_t sequences, seq;      /* of a sequence, the tokens that this rank has */
+    int64_t first_token, tokens; /* of LOGITS and LOSS: a chunk; else 0 and T */
+    int64_t block; /* ATTENTION in a ring: of the keys that have come from so many ranks before */
     const int32_t *ids, *targets; /* [T]; a target of -1 adds neither loss nor gradient */
     float gradient_scale;         /* of a token's loss: loss scale / tokens of the whole batch */
     double *loss;                 /* LOSS adds the sum of its tokens' losses */
@@ -222,12 +230,33 @@ void *mw_compute_partial_sums(const struct mw_compute *compute, int64_t *element
 
 /* What of spread experts' tokens, results and gradients goes to other ranks before the operator or
  * behind it, and where that comes to. */
-struct mw_exchanged {
+struct mw_dispatched {
     const void *from;
     void *to;
     bool back; /* from experts to the ranks of the tokens */
 };
-struct mw_exchanged mw_compute_exchanged(const struct mw_compute *compute);
+struct mw_dispatched mw_compute_dispatched(const struct mw_compute *compute);
+/* What ranks that share sequences (plan/context.h) do before attention, in forward with qkv and in
+ * backward with the gradient of its result: of the rank's tokens of all heads they make all tokens
+ * of its heads; and the other way behind attention. */
+struct mw_exchange {
+    bool gathers; /* all tokens; else it returns them */
+    int count;
+    struct mw_exchange_columns { /* of the rank's tokens: from one token to the next ld elements */
+        void *at;
+        int64_t ld, width;
+    } columns[3];
+    int64_t width; /* all of these */
+    void *whole;   /* [sequences][ranks][seq][width / ranks]: all tokens of the rank's heads */
+    void *room;    /* as much: blocks of ranks, [sequences][ranks][seq][width / ranks] */
+};
+struct mw_exchange mw_compute_exchange(const struct mw_compute *compute, bool behind);
+/* From the columns to the blocks that are sent, and from those that have come to the columns. */
+void mw_exchange_pack(const struct mw_compute *compute, const struct mw_exchange *exchange);
+void mw_exchange_unpack(const struct mw_compute *compute, const struct mw_exchange *exchange);
+
+/* Where keys and values pass around a ring: puts the rank's own into the first room. */
+void mw_ring_pack(const struct mw_compute *compute);
 
 /* Bytes of an element; the element `elements` after another. */
 static inline int64_t

@@ -7,6 +7,12 @@ smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t
+larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static void
 clear(const struct mw_operators *operators, const struct mw_compute *compute, struct mw_gradient to,
       int64_t elements)
@@ -34,58 +40,94 @@ embed_tokens(const struct mw_operators *operators, const struct mw_compute *comp
                                           count, hidden, (int32_t)first, (int32_t)tokens->rows);
 }
 
-/* Positions [first, first + count) of the table that sequences have. */
-static int64_t
-positions_used(const struct mw_compute *compute)
-{
-    const struct mw_part_matrix *positions = &compute->part->positions;
-    int64_t count = smaller(compute->seq - positions->first_row, positions->rows);
+/* Tokens of a sequence whose positions are in the part's rows of the table: from this token of the
+ * rank's on, and from this row of the part's. */
+struct positions {
+    int64_t token, row, count;
+};
 
-    return count > 0 ? count : 0;
+static struct positions
+positions_of(const struct mw_compute *compute, const struct mw_context_span *span)
+{
+    const struct mw_part_matrix *table = &compute->part->positions;
+    int64_t begin = larger(span->first, table->first_row);
+    int64_t end = smaller(span->first + span->count, table->first_row + table->rows);
+
+    return (struct positions){span->at + begin - span->first, begin - table->first_row,
+                              end > begin ? end - begin : 0};
+}
+
+static void
+add_positions(const struct mw_operators *operators, const struct mw_compute *compute,
+              const struct positions *it)
+{
+    const struct mw_part_matrix *table = &compute->part->positions;
+    int64_t hidden = compute->decoder->hidden;
+
+    for (int64_t s = 0; it->count && s < compute->sequences; s++)
+        operators->kernels->position_forward(
+            operators->device,
+            mw_operator_at(compute, compute->input, (s * compute->seq + it->token) * hidden),
+            mw_operator_param_at(compute, table->at + it->row * hidden), 1, it->count, hidden);
 }
 
 static void
 embedding_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
-    const struct mw_kernels *kernels = operators->kernels;
-    const struct mw_part_matrix *positions = &compute->part->positions;
-    int64_t hidden = compute->decoder->hidden, used = positions_used(compute);
-    bool adds = mw_decoder_is_first_slice(compute->decoder);
+    struct mw_context_span spans[MW_CONTEXT_SPANS_MAX];
+    int count = mw_context_spans(&compute->decoder->context, compute->seq, spans);
 
     if (compute->part->matrix.rows)
         embed_tokens(operators, compute);
-    for (int64_t s = 0; adds && used && s < compute->sequences; s++)
-        kernels->position_forward(
-            operators->device,
-            mw_operator_at(compute, compute->input,
-                           (s * compute->seq + positions->first_row) * hidden),
-            mw_operator_param_at(compute, positions->at), 1, used, hidden);
+    for (int i = 0; i < count && mw_decoder_is_first_slice(compute->decoder); i++) {
+        struct positions it = positions_of(compute, &spans[i]);
+        add_positions(operators, compute, &it);
+    }
 }
 
-/* The kernel takes whole sequences; where a part ends within them, or begins, one after the
- * other. */
+/* One sequence after the other; `to` is of the part's first row. */
+static void
+sum_positions(const struct mw_operators *operators, const struct mw_compute *compute,
+              const struct positions *it, struct mw_gradient to)
+{
+    int64_t hidden = compute->decoder->hidden, rows = compute->part->positions.rows - it->row;
+
+    to.data = mw_operator_at(compute, to.data, it->row * hidden);
+    for (int64_t s = 0; it->count && s < compute->sequences; s++) {
+        operators->kernels->position_backward(
+            operators->device, to,
+            mw_operator_read_at(compute, compute->shared->gradient,
+                                (s * compute->seq + it->token) * hidden),
+            1, it->count, hidden, rows);
+        to.accumulate = true;
+    }
+}
+
+/* The kernel takes whole sequences; where a part ends within them, or begins, or a rank has some of
+ * their tokens, one after the other. */
 static void
 position_backward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
-    const struct mw_part_matrix *positions = &compute->part->positions;
-    struct mw_gradient to = mw_operator_gradient_at(compute, positions->at);
-    const void *gradient = compute->shared->gradient;
-    int64_t hidden = compute->decoder->hidden, used = positions_used(compute);
+    const struct mw_part_matrix *table = &compute->part->positions;
+    struct mw_gradient to = mw_operator_gradient_at(compute, table->at);
+    int64_t hidden = compute->decoder->hidden;
+    struct mw_context_span spans[MW_CONTEXT_SPANS_MAX];
+    int count = mw_context_spans(&compute->decoder->context, compute->seq, spans);
+    struct positions first = positions_of(compute, &spans[0]);
 
-    if (used == compute->seq) {
-        operators->kernels->position_backward(operators->device, to, gradient, compute->sequences,
-                                              used, hidden, positions->rows);
+    if (count == 1 && !spans[0].first && first.count == compute->seq) {
+        operators->kernels->position_backward(operators->device, to, compute->shared->gradient,
+                                              compute->sequences, compute->seq, hidden,
+                                              table->rows);
         return;
     }
-    if (!used && !to.accumulate)
-        clear(operators, compute, to, positions->rows * hidden);
-    for (int64_t s = 0; used && s < compute->sequences; s++) {
-        operators->kernels->position_backward(
-            operators->device, to,
-            mw_operator_read_at(compute, gradient,
-                                (s * compute->seq + positions->first_row) * hidden),
-            1, used, hidden, positions->rows);
-        to.accumulate = true;
+    bool fills = count == 1 && first.count && !first.row;
+    if (!fills && !to.accumulate)
+        clear(operators, compute, to, table->rows * hidden);
+    to.accumulate |= !fills;
+    for (int i = 0; i < count; i++) {
+        struct positions it = positions_of(compute, &spans[i]);
+        sum_positions(operators, compute, &it, to);
     }
 }
 

@@ -9,7 +9,7 @@
  * Where experts are spread over ranks, copies lie ready to be sent, and what comes from all ranks
  * is sorted by expert again: those of an expert in the order of ranks, as they lie where one rank
  * has all tokens.  So the router, the experts' products, and the sum of results are operators of
- * their own, between which the trainer exchanges (exec/trainer/exchange.c).
+ * their own, between which the trainer exchanges (exec/trainer/dispatch.c).
  *
  * Kept are the router's probabilities; where copies lie follows from these, and is found anew by
  * each operator that needs it.  Between the backward of the two operators the gradients of the
@@ -380,18 +380,18 @@ const struct mw_operator_runner mw_run_spread_sum = {
 };
 
 /* Gradients go the ways of what they are of, the other way round. */
-struct mw_exchanged
-mw_compute_exchanged(const struct mw_compute *compute)
+struct mw_dispatched
+mw_compute_dispatched(const struct mw_compute *compute)
 {
     const struct mw_layer_activations *layer = compute->layer;
     void *exchange = compute->shared->exchange;
     bool up = compute->operator_ == MW_OPERATOR_EXPERTS_UP;
 
     if (compute->backward)
-        return up ? (struct mw_exchanged){layer->copies, exchange, true}
-                  : (struct mw_exchanged){layer->results, exchange, false};
-    return up ? (struct mw_exchanged){exchange, layer->copies, false}
-              : (struct mw_exchanged){exchange, layer->results, true};
+        return up ? (struct mw_dispatched){layer->copies, exchange, true}
+                  : (struct mw_dispatched){layer->results, exchange, false};
+    return up ? (struct mw_dispatched){exchange, layer->copies, false}
+              : (struct mw_dispatched){exchange, layer->results, true};
 }
 
 /* --- room outside of the arena ---------------------------------------------------------------- */

@@ -106,6 +106,15 @@ void mw_operator_norm_backward(const struct mw_operators *operators,
                                const struct mw_compute *compute,
                                const struct mw_operator_norm *norm);
 
+/* exec/operators/ring.c: attention to a block of another rank's keys, whose result is joined with
+ * that of the blocks before; in backward, what it adds to gradients.  Then what has come home of
+ * the rank's own keys and values' gradients is added to its own part. */
+void mw_operator_ring_forward(const struct mw_operators *operators,
+                              const struct mw_compute *compute, struct mw_attention shape);
+void mw_operator_ring_backward(const struct mw_operators *operators,
+                               const struct mw_compute *compute, struct mw_attention shape);
+void mw_operator_ring_home(const struct mw_operators *operators, const struct mw_compute *compute);
+
 static inline int64_t
 mw_operator_tokens(const struct mw_compute *compute)
 {
@@ -116,6 +125,25 @@ static inline int64_t
 mw_operator_qkv_width(const struct mw_compute *compute)
 {
     return mw_decoder_q(compute->decoder) + 2 * mw_decoder_kv(compute->decoder);
+}
+
+/* Where q, k and v of the rank's tokens lie, and how far from one token's to the next: one beside
+ * the other, or, where q and k have norms, one behind the other, so that heads are rows of a
+ * norm. */
+struct mw_operator_heads {
+    int64_t q, k, v;
+    int64_t ld_q, ld_k, ld_v;
+};
+
+static inline struct mw_operator_heads
+mw_operator_heads(const struct mw_compute *compute)
+{
+    int64_t q = mw_decoder_q(compute->decoder), kv = mw_decoder_kv(compute->decoder);
+    int64_t tokens = mw_operator_tokens(compute), width = mw_operator_qkv_width(compute);
+
+    if (compute->decoder->qk_norm)
+        return (struct mw_operator_heads){0, tokens * q, tokens * (q + kv), q, kv, kv};
+    return (struct mw_operator_heads){0, q, q + kv, width, width, width};
 }
 
 /* The last one forward, the first one backward. */

@@ -11,6 +11,7 @@
  *   MW_KERNEL_PASS(name, parameters, arguments)     over vectors: for a backend's own passes
  *   MW_KERNEL_SCRATCH(name, parameters, arguments)  bytes of scratch that a kernel needs
  *   MW_KERNEL_EXPERTS, MW_KERNEL_EXPERTS_SCRATCH    of mixtures, on devices that run these
+ *   MW_KERNEL_RING                                  of rings of ranks, on devices that run these
  *
  * parameters and arguments stand in parentheses; MW_BARE(exec/operators/kernel_types.h) takes those
  * off.  What a device adds (itself, a stream, a number of threads) is not in the list.
@@ -40,6 +41,9 @@
 
 #ifndef MW_KERNEL_EXPERTS
 #define MW_KERNEL_EXPERTS(name, parameters, arguments)
+#endif
+#ifndef MW_KERNEL_RING
+#define MW_KERNEL_RING(name, parameters, arguments)
 #endif
 #ifndef MW_KERNEL_EXPERTS_SCRATCH
 #define MW_KERNEL_EXPERTS_SCRATCH(name, parameters, arguments)
@@ -173,6 +177,19 @@ MW_KERNEL(attention_backward,
            const MW_ELEMENT *k, const MW_ELEMENT *v, void *scratch),
           (shape, dq, dk, dv, d_o, o, lse, q, k, v, scratch))
 
+/* --- rings of ranks -------------------------------------------------------------------------- */
+
+/* Attention to some keys, o and lse, becomes that to these and to those of another block. */
+MW_KERNEL_RING(join_attention,
+               (const struct mw_attention *shape, MW_ELEMENT *o, float *lse,
+                const MW_ELEMENT *block_o, const float *block_lse),
+               (shape, o, lse, block_o, block_lse))
+/* y += x, of `rows` rows, ld_* elements apart. */
+MW_KERNEL_RING(add_rows,
+               (MW_ELEMENT *y, int64_t ld_y, const MW_ELEMENT *x, int64_t ld_x, int64_t rows,
+                int64_t columns),
+               (y, ld_y, x, ld_x, rows, columns))
+
 /* --- mixtures of experts; `routing` is of the tokens, copies are rows of `columns` ------------ */
 
 /* In place, of each row [experts]. */
@@ -285,4 +302,5 @@ MW_KERNEL_PASS(square_sums,
 #undef MW_KERNEL_SCRATCH
 #undef MW_KERNEL_EXPERTS
 #undef MW_KERNEL_EXPERTS_SCRATCH
+#undef MW_KERNEL_RING
 #undef MW_ELEMENT

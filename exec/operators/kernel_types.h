@@ -32,15 +32,20 @@ struct mw_gradient {
     bool accumulate;
 };
 
-/* Causal self-attention with grouped queries.  Element [token][head][i] of q is at
- * q[token * ld_q + head * head_dim + i], of k and v likewise with kv_heads: they may be slices of
- * one fused [rows, heads + 2 * kv_heads, head_dim] tensor.  o and its gradient are like q with
- * ld_o.  Head h reads head h / (heads / kv_heads) of k and v; head_dim is even; scores are scaled
- * by `scale`. */
+/* Causal self-attention with grouped queries, or attention to a block of other keys.  Element
+ * [token][head][i] of q is at q[token * ld_q + head * head_dim + i], of k and v likewise with
+ * kv_heads: they may be slices of one fused [rows, heads + 2 * kv_heads, head_dim] tensor.  o and
+ * its gradient are like q with ld_o.  Head h reads head h / (heads / kv_heads) of k and v; head_dim
+ * is even; scores are scaled by `scale`. */
 struct mw_attention {
     int64_t batch, seq, heads, kv_heads, head_dim;
     int64_t ld_q, ld_k, ld_v, ld_o;
     float scale;
+    /* On devices that run rings of ranks (plan/context.h): */
+    int64_t keys;         /* of a sequence, all of which all queries see; 0: the queries' own, and a
+                           * query sees those up to its own */
+    int64_t ld_lse;       /* from one head's log-sum-exp to the next head's; 0: seq */
+    bool adds_q, adds_kv; /* gradients are added to what is there */
 };
 
 /* C[m,n] (+)= A[m,k] B[k,n] (+ bias[n]).  A is [m, ld_a], or [k, ld_a] where transposed; B is [k,

@@ -48,9 +48,10 @@ struct mw_kernels {
 #define MW_KERNEL(name, parameters, arguments) void (*name)(void *device, MW_BARE parameters);
 #define MW_KERNEL_SCRATCH(name, parameters, arguments)                                             \
     int64_t (*name)(void *device, MW_BARE parameters);
-/* NULL where the device runs no mixtures. */
+/* NULL where the device runs no mixtures, or no rings. */
 #define MW_KERNEL_EXPERTS MW_KERNEL
 #define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
+#define MW_KERNEL_RING MW_KERNEL
 #include "exec/operators/kernel_list.h"
 };
 

@@ -119,24 +119,6 @@ const struct mw_operator_runner mw_run_norm = {
 
 /* --- attention ------------------------------------------------------------------------------- */
 
-/* Where q, k and v lie, and how far from one token's to the next: one beside the other, or, where q
- * and k have norms, one behind the other, so that heads are rows of a norm. */
-struct heads {
-    int64_t q, k, v;
-    int64_t ld_q, ld_k, ld_v;
-};
-
-static struct heads
-heads_of(const struct mw_compute *compute)
-{
-    int64_t q = mw_decoder_q(compute->decoder), kv = mw_decoder_kv(compute->decoder);
-    int64_t tokens = mw_operator_tokens(compute), width = mw_operator_qkv_width(compute);
-
-    if (compute->decoder->qk_norm)
-        return (struct heads){0, tokens * q, tokens * (q + kv), q, kv, kv};
-    return (struct heads){0, q, q + kv, width, width, width};
-}
-
 static void
 rotate_heads(const struct mw_operators *operators, const struct mw_compute *compute, void *heads,
              int64_t count, int64_t ld, bool inverse)
@@ -150,7 +132,7 @@ rotate(const struct mw_operators *operators, const struct mw_compute *compute, v
        bool inverse)
 {
     const struct mw_decoder *decoder = compute->decoder;
-    struct heads at = heads_of(compute);
+    struct mw_operator_heads at = mw_operator_heads(compute);
 
     if (!operators->rope || !mw_operator_has_last_rows(&compute->part->matrix))
         return;
@@ -175,7 +157,7 @@ struct head_norm {
 static struct head_norm
 head_norm_of(const struct mw_compute *compute, bool of_k)
 {
-    struct heads at = heads_of(compute);
+    struct mw_operator_heads at = mw_operator_heads(compute);
     int64_t first = of_k ? at.k : at.q, tokens = mw_operator_tokens(compute);
 
     return (struct head_norm){
@@ -229,6 +211,8 @@ qkv_forward(const struct mw_operators *operators, const struct mw_compute *compu
 static void
 qkv_backward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
+    if (mw_decoder_rings(compute->decoder) && mw_operator_has_last_rows(&compute->part->matrix))
+        mw_operator_ring_home(operators, compute);
     if (!compute->of_weights)
         rotate(operators, compute, compute->layer->gradient.heads, true);
     for (int of_k = 0; of_k <= 1 && compute->decoder->qk_norm; of_k++)
@@ -238,7 +222,7 @@ qkv_backward(const struct mw_operators *operators, const struct mw_compute *comp
 static struct mw_operator_linear
 qkv_linear(const struct mw_compute *c, int number)
 {
-    const struct heads at = heads_of(c);
+    const struct mw_operator_heads at = mw_operator_heads(c);
     int64_t q = mw_decoder_q(c->decoder), kv = mw_decoder_kv(c->decoder);
     struct mw_operator_linear linear = {
         .tokens = mw_operator_tokens(c),
@@ -275,22 +259,43 @@ const struct mw_operator_runner mw_run_qkv = {
     .linears = qkv_linears,
 };
 
+/* Of what attention takes: all tokens of some heads lie one beside the other. */
+static struct mw_operator_heads
+attended_heads(const struct mw_compute *compute)
+{
+    int64_t sharers = mw_decoder_sharers(compute->decoder);
+    int64_t q = mw_decoder_q(compute->decoder) / sharers;
+    int64_t kv = mw_decoder_kv(compute->decoder) / sharers, width = q + 2 * kv;
+
+    if (!mw_decoder_exchanges_heads(compute->decoder))
+        return mw_operator_heads(compute);
+    return (struct mw_operator_heads){0, q, q + kv, width, width, width};
+}
+
+static void *
+attended_of(const struct mw_compute *compute)
+{
+    return mw_decoder_exchanges_heads(compute->decoder) ? compute->layer->attended
+                                                        : compute->layer->o;
+}
+
 static struct mw_attention
 shape_of(const struct mw_compute *compute)
 {
     const struct mw_decoder *decoder = compute->decoder;
-    struct heads at = heads_of(compute);
+    struct mw_operator_heads at = attended_heads(compute);
+    int64_t parts = mw_decoder_exchanges_heads(decoder) ? mw_decoder_sharers(decoder) : 1;
 
     return (struct mw_attention){
         .batch = compute->sequences,
-        .seq = compute->seq,
-        .heads = decoder->heads,
-        .kv_heads = decoder->kv_heads,
+        .seq = compute->seq * parts,
+        .heads = decoder->heads / parts,
+        .kv_heads = decoder->kv_heads / parts,
         .head_dim = decoder->head_dim,
         .ld_q = at.ld_q,
         .ld_k = at.ld_k,
         .ld_v = at.ld_v,
-        .ld_o = mw_decoder_q(decoder),
+        .ld_o = mw_decoder_q(decoder) / parts,
         .scale = 1.0f / sqrtf((float)decoder->head_dim),
     };
 }
@@ -300,10 +305,14 @@ attention_forward(const struct mw_operators *operators, const struct mw_compute 
 {
     struct mw_attention shape = shape_of(compute);
     const struct mw_layer_activations *layer = compute->layer;
-    struct heads at = heads_of(compute);
+    struct mw_operator_heads at = attended_heads(compute);
 
+    if (compute->block) {
+        mw_operator_ring_forward(operators, compute, shape);
+        return;
+    }
     operators->kernels->attention_forward(
-        operators->device, &shape, layer->o, layer->lse, layer->qkv,
+        operators->device, &shape, attended_of(compute), layer->lse, layer->qkv,
         mw_operator_read_at(compute, layer->qkv, at.k),
         mw_operator_read_at(compute, layer->qkv, at.v), operators->scratch);
 }
@@ -313,13 +322,18 @@ attention_backward(const struct mw_operators *operators, const struct mw_compute
 {
     struct mw_attention shape = shape_of(compute);
     const struct mw_layer_activations *layer = compute->layer;
-    struct heads at = heads_of(compute);
+    struct mw_operator_heads at = attended_heads(compute);
     void *heads = layer->gradient.heads;
 
+    if (compute->block) {
+        mw_operator_ring_backward(operators, compute, shape);
+        return;
+    }
     operators->kernels->attention_backward(
         operators->device, &shape, heads, mw_operator_at(compute, heads, at.k),
-        mw_operator_at(compute, layer->gradient.qkv, at.v), compute->shared->branch, layer->o,
-        layer->lse, layer->qkv, mw_operator_read_at(compute, layer->qkv, at.k),
+        mw_operator_at(compute, layer->gradient.qkv, at.v), compute->shared->branch,
+        attended_of(compute), layer->lse, layer->qkv,
+        mw_operator_read_at(compute, layer->qkv, at.k),
         mw_operator_read_at(compute, layer->qkv, at.v), operators->scratch);
 }
 

@@ -13,11 +13,12 @@ static int64_t
 attention_bytes(const struct mw_operators *operators)
 {
     const struct mw_decoder *decoder = &operators->decoder;
+    int64_t parts = mw_decoder_exchanges_heads(decoder) ? mw_decoder_sharers(decoder) : 1;
     const struct mw_attention shape = {
         .batch = operators->sequences,
-        .seq = operators->seq,
-        .heads = decoder->heads,
-        .kv_heads = decoder->kv_heads,
+        .seq = operators->seq * parts,
+        .heads = decoder->heads / parts,
+        .kv_heads = decoder->kv_heads / parts,
         .head_dim = decoder->head_dim,
     };
 

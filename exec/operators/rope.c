@@ -27,16 +27,27 @@ frequency_of(const struct mw_decoder *decoder, int64_t pair)
                                             : frequency;
 }
 
-void
-mw_rope_table(const struct mw_decoder *decoder, int64_t seq, float *table)
+static void
+fill_span(const struct mw_decoder *decoder, const struct mw_context_span *span, float *table)
 {
     int64_t half = decoder->head_dim / 2;
 
     for (int64_t i = 0; i < half; i++) {
         double frequency = frequency_of(decoder, i);
-        for (int64_t p = 0; p < seq; p++) {
-            table[2 * half * p + i] = (float)cos((double)p * frequency);
-            table[2 * half * p + half + i] = (float)sin((double)p * frequency);
+        for (int64_t t = 0; t < span->count; t++) {
+            double position = (double)(span->first + t);
+            table[2 * half * t + i] = (float)cos(position * frequency);
+            table[2 * half * t + half + i] = (float)sin(position * frequency);
         }
     }
+}
+
+void
+mw_rope_table(const struct mw_decoder *decoder, int64_t seq, float *table)
+{
+    struct mw_context_span spans[MW_CONTEXT_SPANS_MAX];
+    int count = mw_context_spans(&decoder->context, seq, spans);
+
+    for (int s = 0; s < count; s++)
+        fill_span(decoder, &spans[s], table + spans[s].at * decoder->head_dim);
 }

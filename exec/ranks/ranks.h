@@ -142,8 +142,18 @@ struct mw_ranks_piece mw_ranks_rows_come(const struct mw_ranks_rows *rows, int m
                                          int expert);
 
 /* `to` and `from` are memory of their own. */
+bool mw_ranks_exchange_rows(struct mw_ranks *ranks, int lane, void *to, const void *from,
+                            const struct mw_ranks_rows *rows, GError **error);
+
+/* Blocks of as many bytes: the r-th of `from` goes to rank r, and the r-th of `to` comes from it.
+ * They do not overlap. */
 bool mw_ranks_all_to_all(struct mw_ranks *ranks, int lane, void *to, const void *from,
-                         const struct mw_ranks_rows *rows, GError **error);
+                         int64_t block_bytes, GError **error);
+
+/* In a ring of the lane's ranks: `from` goes to the one behind, and `to` comes from the one before.
+ * They do not overlap. */
+bool mw_ranks_pass(struct mw_ranks *ranks, int lane, void *to, const void *from, int64_t bytes,
+                   GError **error);
 
 /* To and from one other rank, which calls the other of the two with as many bytes; the rest need
  * not call.  A send may wait until the other receives. */

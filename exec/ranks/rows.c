@@ -126,15 +126,15 @@ keep_own(const struct exchange *x, int e)
 }
 
 bool
-mw_ranks_all_to_all(struct mw_ranks *ranks, int index, void *to, const void *from,
-                    const struct mw_ranks_rows *rows, GError **error)
+mw_ranks_exchange_rows(struct mw_ranks *ranks, int index, void *to, const void *from,
+                       const struct mw_ranks_rows *rows, GError **error)
 {
     g_assert(index >= 0 && index < ranks->lane_count);
     struct mw_ranks_lane *lane = &ranks->lanes[index];
     struct exchange x = {lane, rows, to, from, 0};
 
     if (!mw_ranks_arrive(lane,
-                         (struct mw_ranks_arrival){.kind = MW_RANKS_ALL_TO_ALL,
+                         (struct mw_ranks_arrival){.kind = MW_RANKS_ROWS,
                                                    .elements = rows->experts,
                                                    .shard_elements = rows->row_bytes,
                                                    .detail = rows->back},

@@ -25,16 +25,28 @@ all_reduce(void *self, int stream, void *data, enum mw_dtype dtype, int64_t elem
 }
 
 static bool
-all_to_all(void *self, int stream, void *to, const void *from, const struct mw_ranks_rows *rows,
-           GError **error)
+exchange_rows(void *self, int stream, void *to, const void *from, const struct mw_ranks_rows *rows,
+              GError **error)
 {
-    return mw_ranks_all_to_all(self, stream, to, from, rows, error);
+    return mw_ranks_exchange_rows(self, stream, to, from, rows, error);
 }
 
 static bool
 broadcast(void *self, int stream, void *data, int64_t bytes, int root, GError **error)
 {
     return mw_ranks_broadcast(self, stream, data, bytes, root, error);
+}
+
+static bool
+all_to_all(void *self, int stream, void *to, const void *from, int64_t block_bytes, GError **error)
+{
+    return mw_ranks_all_to_all(self, stream, to, from, block_bytes, error);
+}
+
+static bool
+pass(void *self, int stream, void *to, const void *from, int64_t bytes, GError **error)
+{
+    return mw_ranks_pass(self, stream, to, from, bytes, error);
 }
 
 static bool
@@ -53,8 +65,10 @@ const struct mw_collectives mw_ranks_collectives = {
     .all_gather = all_gather,
     .reduce_scatter = reduce_scatter,
     .all_reduce = all_reduce,
-    .all_to_all = all_to_all,
+    .exchange_rows = exchange_rows,
     .broadcast = broadcast,
+    .all_to_all = all_to_all,
+    .pass = pass,
     .send = send,
     .receive = receive,
 };

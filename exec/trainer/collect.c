@@ -243,6 +243,21 @@ is_of_copies(const struct mw_trainer *trainer, const struct mw_work *work)
            trainer->plan->comms[work->comm].spans[MW_AXIS_PP].count > 1;
 }
 
+/* --- checkpoints ----------------------------------------------------------------------------- */
+
+static bool
+all_gather_checkpoint(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    uint32_t from = mw_trainer_slot(trainer, op, MW_ROLE_SOURCE);
+    uint32_t to = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION);
+    int64_t block_bytes = mw_dtype_row(mw_trainer_checkpoint_dtype(trainer))->block_bytes;
+
+    return trainer->collectives->all_gather(trainer->peers, mw_trainer_stream(trainer, op),
+                                            mw_storage_address(&trainer->storage, to, 0),
+                                            mw_storage_address(&trainer->storage, from, 0),
+                                            &trainer->variant->checkpoint, block_bytes, error);
+}
+
 /* --- ops ------------------------------------------------------------------------------------- */
 
 bool
@@ -260,8 +275,10 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 
     if (mw_trainer_is_sum(work))
         return mw_trainer_sum_slices(trainer, op, error);
-    if (mw_trainer_is_exchange(work))
-        return mw_trainer_exchange(trainer, op, error);
+    if (mw_trainer_is_dispatch(work))
+        return mw_trainer_dispatch(trainer, op, error);
+    if (mw_trainer_is_gathered_checkpoint(work))
+        return all_gather_checkpoint(trainer, op, error);
     if (is_of_copies(trainer, work))
         return sum_copies(trainer, op, error);
     if (work->object == MW_OBJECT_UPDATED)
@@ -323,6 +340,18 @@ mw_trainer_is_sum(const struct mw_work *work)
     return work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_ACTIVATIONS;
 }
 
+bool
+mw_trainer_is_gathered_checkpoint(const struct mw_work *work)
+{
+    return work->kind == MW_OP_ALL_GATHER && work->object == MW_OBJECT_CHECKPOINT;
+}
+
+bool
+mw_trainer_is_of_slices(const struct mw_work *work)
+{
+    return mw_trainer_is_sum(work) || mw_trainer_is_gathered_checkpoint(work);
+}
+
 static bool
 check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError **error)
 {
@@ -338,15 +367,17 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
             continue; /* refused for that (trainer.c) */
         if (!hops && lane->index >= MW_COLLECTIVE_STREAMS_MAX)
             return refuse(error, "more lanes of collectives than three");
-        if (!hops && mw_trainer_is_sum(&plan->works[op->work]) &&
-            lane->index != MW_TRAINER_SLICING_STREAM)
-            return refuse(error, "sums of tensor slices in a lane of other collectives");
-        bool exchanges = mw_decoder_is_spread(&plan->shape.decoder) &&
-                         mw_trainer_is_exchange(&plan->works[op->work]);
-        if (!hops && lane->index == MW_TRAINER_SLICING_STREAM && !exchanges &&
-            (!mw_decoder_is_slice(&plan->shape.decoder) ||
-             !mw_trainer_is_sum(&plan->works[op->work])))
-            return refuse(error, "tensor slices that share more than sums; {tp=1} runs");
+        bool of_slices = mw_trainer_is_of_slices(&plan->works[op->work]);
+        bool of_experts = mw_decoder_is_spread(&plan->shape.decoder) &&
+                          mw_trainer_is_dispatch(&plan->works[op->work]);
+        if (!hops && of_slices && lane->index != MW_TRAINER_SLICING_STREAM)
+            return refuse(error, "collectives of tensor slices in a lane of others");
+        if (!hops && lane->index == MW_TRAINER_SLICING_STREAM && !of_experts &&
+            !mw_trainer_is_exchange(&plan->works[op->work]) &&
+            !mw_trainer_is_pass(&plan->works[op->work]) &&
+            (!mw_decoder_is_slice(&plan->shape.decoder) || !of_slices))
+            return refuse(error, "tensor slices that share more than sums and checkpoints; "
+                                 "{tp=1} runs");
         if (backend->apart && plan->works[op->work].kind != MW_OP_AGREE &&
             !mw_trainer_collects_on_device(plan, op))
             return refuse(error, "collectives of host memory; {backend=cpu} runs");
@@ -413,14 +444,37 @@ find_data_rank(struct mw_trainer *trainer)
     trainer->rank = trainer->world_rank / slices % trainer->ranks;
 }
 
+/* Ranks that share experts, which are neighbours without slices, and those that have the same. */
+static void
+group_experts(struct mw_trainer *trainer)
+{
+    int spread = (int)mw_plan_spread(trainer->plan), place = (int)trainer->rank % MAX(1, spread);
+    int world_rank = (int)trainer->world_rank, first = world_rank - (int)trainer->rank;
+    struct mw_ranks *ranks = trainer->options.ranks;
+
+    if (spread == 1)
+        return;
+    mw_ranks_group(ranks, MW_TRAINER_SLICING_STREAM, world_rank - place, 1, spread);
+    for (int i = 0; i < 2; i++)
+        mw_ranks_group(ranks, MW_TRAINER_EXPERTS_STREAM + i, first + place, spread,
+                       (int)trainer->ranks / spread);
+}
+
 /* Lanes of collectives of fewer than all ranks. */
 static void
 group_ranks(struct mw_trainer *trainer)
 {
     int slices = (int)count_slices(trainer->plan), world_rank = (int)trainer->world_rank;
     int first = world_rank - (int)trainer->rank * slices, count = (int)trainer->ranks;
+    int sharers = (int)mw_decoder_sharers(&trainer->plan->shape.decoder);
+    int of_sequence = (int)trainer->rank / sharers * sharers;
     struct mw_ranks *ranks = trainer->options.ranks;
 
+    mw_ranks_group(ranks, MW_TRAINER_CONTEXT_STREAM, first + of_sequence * slices, slices, sharers);
+    if (count == (int)trainer->world_ranks) {
+        group_experts(trainer);
+        return;
+    }
     if (slices > 1)
         mw_ranks_group(ranks, MW_TRAINER_SLICING_STREAM, world_rank - world_rank % slices, 1,
                        slices);
@@ -428,13 +482,7 @@ group_ranks(struct mw_trainer *trainer)
         mw_ranks_group(ranks, MW_TRAINER_TURN_STREAM + i, first, slices, count);
     for (int i = 0; i < 2; i++)
         mw_ranks_group(ranks, MW_TRAINER_DATA_STREAM + i, first, slices, count);
-    int spread = (int)mw_plan_spread(trainer->plan), own = world_rank - (int)trainer->rank;
-    if (spread > 1)
-        mw_ranks_group(ranks, MW_TRAINER_SLICING_STREAM, world_rank - (int)trainer->rank % spread,
-                       1, spread);
-    for (int i = 0; spread > 1 && i < 2; i++)
-        mw_ranks_group(ranks, MW_TRAINER_EXPERTS_STREAM + i, own + (int)trainer->rank % spread,
-                       spread, count / spread);
+    group_experts(trainer);
     int of_stage = slices * count, stages = (int)trainer->world_ranks / of_stage;
     int stage = world_rank / of_stage;
     if (stages > 1 && (stage == 0 || stage == stages - 1))
@@ -465,6 +513,9 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
     }
     if (plan->world_ranks % (count_slices(plan) * mw_plan_degree(plan, MW_AXIS_PP)))
         return refuse(error, "slices and stages that do not divide them");
+    if (plan->world_ranks / (count_slices(plan) * mw_plan_degree(plan, MW_AXIS_PP)) %
+        MAX(1, plan->shape.context_ranks))
+        return refuse(error, "groups that share sequences and do not divide them");
     find_data_rank(trainer);
     if (trainer->world_ranks == 1)
         return true;
@@ -474,12 +525,13 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
         return refuse(error, "tensor slices on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && mw_plan_spread(plan) > 1)
         return refuse(error, "spread experts on this backend; {backend=cpu} runs");
+    if (trainer->options.backend->apart && plan->shape.context_ranks > 1)
+        return refuse(error, "shared sequences on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && !trainer->options.backend->join)
         return refuse(error, "this backend; {backend=cpu} runs");
     for (uint32_t v = 0; v < trainer->options.variants->plan_count; v++)
         if (!check_ops(trainer->options.variants->plans[v], trainer->options.backend, error))
             return false;
-    if (trainer->ranks < trainer->world_ranks || mw_plan_spread(plan) > 1)
-        group_ranks(trainer);
+    group_ranks(trainer);
     return true;
 }

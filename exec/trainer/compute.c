@@ -150,25 +150,42 @@ bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_
     compute->gradient_scale = trainer->now.loss_scale / (trainer->tokens * summed * trainer->ranks);
 }
 
-/* The first op of a group saves the layer's input, or restores it.  Of one that is stored in fewer
- * bits, forward goes on with the input itself: the bits are lost to the recomputation alone. */
+/* What this rank keeps of a layer's input. */
+static struct mw_range
+kept_elements(const struct mw_trainer *trainer)
+{
+    const struct mw_ranks_part *blocks = &trainer->variant->checkpoint;
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    int64_t each = mw_dtype_row(mw_trainer_checkpoint_dtype(trainer))->block_elements, first;
+    bool parts = blocks->shard_elements < blocks->elements;
+    int64_t count = mw_ranks_range(blocks, parts ? (int)decoder->slice.index : 0, &first);
+    int64_t end = MIN((first + count) * each, trainer->tokens * decoder->hidden);
+
+    return (struct mw_range){first * each, MAX(0, end - first * each)};
+}
+
+/* The first op of a group saves the layer's input, or a slice its part of it, and restores it.  Of
+ * one that is stored in fewer bits, forward goes on with the input itself: the bits are lost to the
+ * recomputation alone. */
 static bool
 checkpoint(struct mw_trainer *trainer, const struct mw_op *op, void *x, GError **error)
 {
     const struct mw_storage *storage = &trainer->storage;
     uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_CHECKPOINT);
-    int64_t elements = trainer->tokens * trainer->plan->shape.decoder.hidden;
-    int64_t bytes = mw_trainer_element_bytes(trainer) * elements;
+    int64_t element_bytes = mw_trainer_element_bytes(trainer);
 
     if (slot == MW_NONE)
         return true;
     void *kept = mw_storage_address(storage, slot, 0);
     bool brings = op->phase == MW_PHASE_RECOMPUTE;
+    int64_t all = trainer->tokens * trainer->plan->shape.decoder.hidden;
+    struct mw_range own = brings ? (struct mw_range){0, all} : kept_elements(trainer);
+    void *at = (char *)x + element_bytes * own.first;
     if (trainer->plan->shape.checkpoint_dtype != MW_DTYPE_NONE)
-        return brings ? storage->backend->decode(storage->device, x, kept, elements, error)
-                      : storage->backend->encode(storage->device, kept, x, elements, error);
-    return storage->backend->copy(storage->device, brings ? x : kept, brings ? kept : x, bytes,
-                                  error);
+        return brings ? storage->backend->decode(storage->device, at, kept, own.elements, error)
+                      : storage->backend->encode(storage->device, kept, at, own.elements, error);
+    return storage->backend->copy(storage->device, brings ? at : kept, brings ? kept : at,
+                                  element_bytes * own.elements, error);
 }
 
 /* A layer whose activations are stored in fewer bits makes and uses them in a room in which the
@@ -225,7 +242,7 @@ mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op)
         .of_weights = trainer->plan->works[op->work].object == MW_OBJECT_GRADIENTS,
         .dtype = trainer->plan->shape.dtype,
         .sequences = trainer->plan->shape.sequences,
-        .seq = trainer->plan->shape.seq,
+        .seq = mw_step_shape_seq(&trainer->plan->shape),
         .loss = trainer->loss,
         .shared = &trainer->variant->shared[mw_trainer_set(trainer, op)],
         .input = layer_activations(trainer, op, computed_from(trainer, 0))->x,
@@ -294,6 +311,15 @@ mw_trainer_prepare(struct mw_trainer *trainer, GError **error)
     return true;
 }
 
+static bool
+attend_or_compute(struct mw_trainer *trainer, const struct mw_op *op, struct mw_compute *compute,
+                  GError **error)
+{
+    if (mw_decoder_rings(compute->decoder) && mw_operator_row((int)compute->operator_)->attends)
+        return mw_trainer_attend_ring(trainer, op, compute, error);
+    return trainer->storage.backend->compute(trainer->storage.device, compute, error);
+}
+
 bool
 mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
@@ -306,7 +332,7 @@ mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **
          (!checkpoint(trainer, op, compute.layer->x, error) || !code_kept(trainer, op, error))) ||
         (whole && !forward && !whole_checkpoint(trainer, op, compute.layer, error)))
         return false;
-    return trainer->storage.backend->compute(trainer->storage.device, &compute, error) &&
+    return attend_or_compute(trainer, op, &compute, error) &&
            (!whole || !forward || whole_checkpoint(trainer, op, compute.layer, error)) &&
            mw_trainer_give_sent(trainer, op, &compute, error);
 }

@@ -109,6 +109,17 @@ struct mw_trainer_telling {
                   * the one before it, while that of the step before both may be read */
 };
 
+/* What has come around a ring of ranks, and what attention is through with. */
+struct mw_trainer_ring {
+    GMutex mutex;
+    GCond changed;
+    int64_t keys, gradients, done; /* blocks */
+    bool stopped;
+    /* How long what passes has waited for attention, and attention for what passes; each is of the
+     * thread that waits. */
+    int64_t pass_waited_ns, attention_waited_ns;
+};
+
 /* Looked up once for a variant: the places of its slots, and what its ops need. */
 struct mw_trainer_variant {
     const struct mw_plan *plan;
@@ -125,6 +136,8 @@ struct mw_trainer_variant {
     struct mw_trainer_operands {
         uint32_t inputs, results;
     } * operands_of;
+    struct mw_ranks_part checkpoint; /* in blocks of its type: of slices that gather it each keeps
+                                      * its shard; else that is all of it */
     uint32_t *set_of; /* [passes] set of activations; NULL: the micro-batch's number modulo sets */
     void **coded;     /* [sets][layers_held] where its activations are stored meanwhile, or NULL */
     struct mw_shared_activations *shared; /* [sets]: one per micro-batch that is kept */
@@ -153,6 +166,7 @@ struct mw_trainer {
     int ended_by;                     /* the wish that ended the run; 0: none */
     const struct mw_collectives *collectives; /* collectives of device memory */
     void *peers;                              /* context of the calls */
+    struct mw_trainer_ring ring;
 
     int64_t layers_coded, coded_elements; /* of those held; elements of one of them */
     struct mw_recomputed recomputed;      /* of the rank's layers */
@@ -272,6 +286,8 @@ void mw_trainer_take_down(struct mw_trainer *trainer);
 
 /* Bytes of all activations of a layer. */
 int64_t mw_trainer_layer_bytes(const struct mw_trainer *trainer);
+/* Of activation checkpoints. */
+enum mw_dtype mw_trainer_checkpoint_dtype(const struct mw_trainer *trainer);
 
 /* --- exec/trainer/operands.c: whether a plan's ops can be executed --- */
 /* Call the first for a plan, the second once its tensors are indexed, the third once the current
@@ -284,6 +300,8 @@ bool mw_trainer_check_operands(const struct mw_trainer *trainer, GError **error)
 /* Lets the backend prepare the plan's compute ops before the first of them runs. */
 bool mw_trainer_prepare(struct mw_trainer *trainer, GError **error);
 bool mw_trainer_compute(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* The operands of a compute op, or of the operator that a collective of activations is of. */
+struct mw_compute mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op);
 struct mw_move mw_trainer_part_move(const struct mw_trainer *trainer, const struct mw_op *op);
 /* The stream of collectives on which the owners of a part take turns to move their shards; -1 if
  * the op is not an owner's, and all ranks move at once. */
@@ -382,11 +400,15 @@ bool mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error);
 int mw_trainer_data_stream(const struct mw_trainer *trainer, int stream);
 /* Sums up what the slices of an operator have made, on all of them. */
 bool mw_trainer_is_sum(const struct mw_work *work);
+/* Gathers the parts of a checkpoint that slices have kept. */
+bool mw_trainer_is_gathered_checkpoint(const struct mw_work *work);
+/* Whether it is either, and so among the slices of a model. */
+bool mw_trainer_is_of_slices(const struct mw_work *work);
 bool mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Sends rows of tokens to spread experts, or their results back; and gradients the other way.
- * is_exchange: of a work. */
-bool mw_trainer_is_exchange(const struct mw_work *work);
-bool mw_trainer_exchange(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+ * is_dispatch: of a work. */
+bool mw_trainer_is_dispatch(const struct mw_work *work);
+bool mw_trainer_dispatch(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Binds an all-to-all's op: the operands of its operator. */
 struct mw_compute mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op);
 bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
@@ -400,6 +422,28 @@ bool mw_trainer_sum(struct mw_trainer *trainer, int stream, double *value, GErro
 bool mw_trainer_least(struct mw_trainer *trainer, int64_t *value, GError **error);
 /* Gathers the parameters that all ranks hold, after each rank has made those of its own state. */
 bool mw_trainer_all_gather_parameters(struct mw_trainer *trainer, GError **error);
+
+/* --- exec/trainer/context.c: ranks that share sequences --- */
+/* Whether the executor computes what the plan's ranks share as the plan has it. */
+bool mw_trainer_check_context(const struct mw_plan *plan, GError **error);
+/* Whether the op makes all tokens of a rank's heads, or returns them. */
+bool mw_trainer_is_exchange(const struct mw_work *work);
+bool mw_trainer_exchange_heads(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* Bytes that such an op is of. */
+int64_t mw_trainer_exchange_bytes(const struct mw_trainer *trainer, const struct mw_op *op);
+
+/* --- exec/trainer/ring.c: keys and values that pass around a ring of ranks --- */
+bool mw_trainer_is_pass(const struct mw_work *work);
+bool mw_trainer_pass_ring(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+int64_t mw_trainer_pass_bytes(const struct mw_trainer *trainer, const struct mw_op *op);
+/* Computes attention to the blocks that an op is of, as they come. */
+bool mw_trainer_attend_ring(struct mw_trainer *trainer, const struct mw_op *op,
+                            struct mw_compute *compute, GError **error);
+/* How long such ops, all so far, have waited for each other: the passes, or attention.  In the
+ * thread of their lane. */
+int64_t mw_trainer_ring_waited_ns(const struct mw_trainer *trainer, const struct mw_work *work);
+/* After a failure: ops that wait for blocks fail. */
+void mw_trainer_stop_ring(struct mw_trainer *trainer);
 
 /* --- exec/trainer/finite.c: refuses values that are not finite --- */
 /* Whether bytes [at, at + bytes) of a chunk's state in memory are finite; parameters also as 16

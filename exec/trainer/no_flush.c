@@ -235,6 +235,18 @@ follow_update(struct walk *walk, uint32_t index, GError **error)
            refuse(error, "an update does not write one version");
 }
 
+/* A stage is ahead of the first one by as many updates as there are stages before it, which with
+ * vertical sync it leaves out. */
+static int64_t
+updates_ahead(const struct mw_trainer *trainer)
+{
+    uint32_t stages = (uint32_t)mw_plan_degree(trainer->plan, MW_AXIS_PP);
+
+    return trainer->plan->shape.vertical_sync
+               ? trainer->world_rank / (trainer->world_ranks / stages)
+               : 0;
+}
+
 static bool
 begin_forward(struct walk *walk, const struct mw_op *op, GError **error)
 {
@@ -245,7 +257,7 @@ begin_forward(struct walk *walk, const struct mw_op *op, GError **error)
     if (*holder >= 0)
         return refuse(error, "a micro-batch goes forward where another's activations are kept");
     *holder = op->micro_batch;
-    walk->taken[op->micro_batch] = walk->newest;
+    walk->taken[op->micro_batch] = MAX(0, walk->newest - updates_ahead(walk->trainer));
     return true;
 }
 
@@ -260,8 +272,8 @@ is_trained(const struct walk *walk, const struct mw_op *op)
     return t == MW_NONE || walk->plan->tensors[t].trainable;
 }
 
-/* Forward by the newest parameters, or of two versions by the older one if the micro-batch is of
- * the step itself; and back by the same. */
+/* Forward by the newest parameters, or by those of the first stage, or of two versions by the older
+ * one if the micro-batch is of the step itself; and back by the same. */
 static bool
 follow_compute(struct walk *walk, uint32_t index, GError **error)
 {
@@ -371,6 +383,8 @@ check_run(const struct mw_trainer *trainer, GError **error)
         return refuse(error, "stages do not agree on another loss scale");
     if (mw_decoder_is_slice(&plan->shape.decoder))
         return refuse(error, "slices do not agree on a norm");
+    if (plan->shape.context_ranks > 1)
+        return refuse(error, "ranks that share sequences do not meet in passes of the next step");
     if (plan->shape.decoder.copies_embedding && o->optimizer.clip_norm > 0)
         return refuse(error, "each stage clips by its own norm, and two have the embedding");
     return true;

@@ -254,21 +254,23 @@ hop_fits(const struct look *look, enum mw_role role)
     return !uses(look, role) || (hops && slot_holds(look, slot_of(look, role), 0, hop_bytes(look)));
 }
 
+/* Of a layer's input, or of a rank's part of it. */
 static int64_t
-checkpoint_bytes(const struct look *look)
+checkpoint_bytes(const struct look *look, bool part)
 {
-    const struct mw_step_shape *shape = &look->trainer->plan->shape;
-    int dtype = shape->checkpoint_dtype == MW_DTYPE_NONE ? shape->dtype : shape->checkpoint_dtype;
+    const struct mw_ranks_part *blocks = &look->trainer->variant->checkpoint;
+    enum mw_dtype dtype = mw_trainer_checkpoint_dtype(look->trainer);
 
-    return mw_dtype_bytes(dtype, look->trainer->tokens * shape->decoder.hidden);
+    return (part ? blocks->shard_elements : blocks->elements) * mw_dtype_row(dtype)->block_bytes;
 }
 
-/* Of a checkpoint: a layer's input, or all its activations. */
+/* Of a checkpoint that an op keeps or takes: a layer's input, or all its activations. */
 static int64_t
 kept_bytes(const struct look *look)
 {
-    return look->trainer->plan->shape.whole_checkpoints ? mw_trainer_layer_bytes(look->trainer)
-                                                        : checkpoint_bytes(look);
+    return look->trainer->plan->shape.whole_checkpoints
+               ? mw_trainer_layer_bytes(look->trainer)
+               : checkpoint_bytes(look, look->op->phase == MW_PHASE_FORWARD);
 }
 
 /* Where the gradients of weights come later: whether the op has its micro-batch's slots of what
@@ -423,7 +425,7 @@ wrong_sum(const struct look *look)
 
 /* Each rank of a group sends what visits its experts, of whatever tokens. */
 static const char *
-wrong_exchange(const struct look *look)
+wrong_dispatch(const struct look *look)
 {
     const struct mw_operator_row *row = mw_operator_row(look->work->operator_);
 
@@ -431,6 +433,45 @@ wrong_exchange(const struct look *look)
         !(row->takes_tokens || row->returns_tokens))
         return "is of no experts that are spread";
     return reaches_all(look) ? NULL : "uses memory that is not the device's";
+}
+
+static const char *
+wrong_checkpoint_gather(const struct look *look)
+{
+    uint32_t from = slot_of(look, MW_ROLE_SOURCE), to = slot_of(look, MW_ROLE_DESTINATION);
+    int64_t whole = checkpoint_bytes(look, false);
+
+    if (look->work->bytes != whole)
+        return "gathers more or less than a checkpoint";
+    if (from == MW_NONE || to == MW_NONE ||
+        !slot_holds(look, from, 0, checkpoint_bytes(look, true)) || !slot_holds(look, to, 0, whole))
+        return "has no room for a checkpoint, or for a part of it";
+    return reaches_all(look) ? NULL : "uses memory that is not the device's";
+}
+
+/* Of the rank's tokens of all heads, or all tokens of its heads. */
+static const char *
+wrong_exchange(const struct look *look)
+{
+    const struct mw_trainer *trainer = look->trainer;
+
+    if (!mw_decoder_exchanges_heads(&trainer->plan->shape.decoder) || look->op->layer < 0 ||
+        look->op->shard > 1)
+        return "is of no attention that ranks share";
+    if (look->work->bytes != mw_trainer_exchange_bytes(trainer, look->op))
+        return "moves more or less than there is";
+    return reaches_all(look) ? NULL : "uses memory that is not the device's";
+}
+
+/* Of keys and values, beside attention. */
+static const char *
+wrong_pass(const struct look *look)
+{
+    if (!mw_decoder_rings(&look->trainer->plan->shape.decoder) || look->op->layer < 0)
+        return "is of no attention in a ring";
+    return look->work->bytes == mw_trainer_pass_bytes(look->trainer, look->op)
+               ? NULL
+               : "moves more or less than there is";
 }
 
 /* Checks collectives: whole parts and shards of them, in transit and at home. */
@@ -574,10 +615,16 @@ wrong_part_op(const struct look *look)
     case MW_OP_H2D:
     case MW_OP_D2H:
         return wrong_part_move(look);
+    case MW_OP_ALL_TO_ALL:
+        return mw_trainer_is_dispatch(look->work)   ? wrong_dispatch(look)
+               : mw_trainer_is_exchange(look->work) ? wrong_exchange(look)
+                                                    : "is of no heads and no experts";
+    case MW_OP_RING_PASS:
+        return mw_trainer_is_pass(look->work) ? wrong_pass(look) : "is of no keys and values";
     default:
-        return mw_trainer_is_exchange(look->work) ? wrong_exchange(look)
-               : mw_trainer_is_sum(look->work)    ? wrong_sum(look)
-                                                  : wrong_collective(look);
+        return mw_trainer_is_sum(look->work)                   ? wrong_sum(look)
+               : mw_trainer_is_gathered_checkpoint(look->work) ? wrong_checkpoint_gather(look)
+                                                               : wrong_collective(look);
     }
 }
 
@@ -594,7 +641,8 @@ needs_tensor(const struct mw_trainer *trainer, const struct mw_work *work)
     if (work->kind == MW_OP_COMPUTE)
         return has_weights(trainer, work->operator_);
     return work->object != MW_OBJECT_CHECKPOINT && !mw_trainer_is_sum(work) &&
-           !mw_trainer_is_exchange(work) && mw_op_traits(work->kind)->joins != MW_JOINS_PAIR;
+           !mw_trainer_is_exchange(work) && !mw_trainer_is_dispatch(work) &&
+           !mw_trainer_is_pass(work) && mw_op_traits(work->kind)->joins != MW_JOINS_PAIR;
 }
 
 /* Returns NULL if all operands of the op exist. */

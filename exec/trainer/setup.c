@@ -160,12 +160,12 @@ lay_out_set(struct mw_trainer *trainer, int64_t set, const struct mw_activation_
 
     for (int64_t l = 0; l < trainer->layers_held; l++) {
         trainer->variant->layers[set * trainer->layers_held + l] = mw_activations_of_layer(
-            &shape->decoder, shape->sequences, shape->seq, layout, base, first + l);
+            &shape->decoder, shape->sequences, mw_step_shape_seq(shape), layout, base, first + l);
         trainer->variant->coded[set * trainer->layers_held + l] = mw_activations_coded(
-            &shape->decoder, shape->sequences, shape->seq, layout, base, first + l);
+            &shape->decoder, shape->sequences, mw_step_shape_seq(shape), layout, base, first + l);
     }
-    trainer->variant->shared[set] =
-        mw_activations_shared(&shape->decoder, shape->sequences, shape->seq, layout, base);
+    trainer->variant->shared[set] = mw_activations_shared(&shape->decoder, shape->sequences,
+                                                          mw_step_shape_seq(shape), layout, base);
 }
 
 /* The slots of what the gradients of weights that come later take, by micro-batch: each has one of
@@ -214,8 +214,8 @@ lay_out_operands(struct mw_trainer *trainer, const struct mw_activation_layout *
         void *results = mw_storage_address(&trainer->storage, of[m].results, 0);
         for (int64_t l = 0; l < layers; l++)
             mw_activations_place_operands(&plan->shape.decoder, plan->shape.sequences,
-                                          plan->shape.seq, layout, l, inputs, results,
-                                          variant->shared[m % trainer->sets].gradient,
+                                          mw_step_shape_seq(&plan->shape), layout, l, inputs,
+                                          results, variant->shared[m % trainer->sets].gradient,
                                           &variant->layers[m * layers + l]);
     }
     return true;
@@ -227,13 +227,34 @@ layout_of(const struct mw_trainer *trainer, int64_t layers)
     const struct mw_plan *plan = trainer->plan;
 
     return mw_activation_layout(&plan->shape.decoder, plan->shape.dtype, plan->shape.sequences,
-                                plan->shape.seq, layers, frozen_operators(plan));
+                                mw_step_shape_seq(&plan->shape), layers, frozen_operators(plan));
 }
 
 int64_t
 mw_trainer_layer_bytes(const struct mw_trainer *trainer)
 {
     return layout_of(trainer, 1).layer_bytes;
+}
+
+enum mw_dtype
+mw_trainer_checkpoint_dtype(const struct mw_trainer *trainer)
+{
+    const struct mw_step_shape *shape = &trainer->plan->shape;
+
+    return shape->checkpoint_dtype == MW_DTYPE_NONE ? (enum mw_dtype)shape->dtype
+                                                    : (enum mw_dtype)shape->checkpoint_dtype;
+}
+
+static struct mw_ranks_part
+part_checkpoint(const struct mw_trainer *trainer)
+{
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    int64_t block = mw_dtype_row(mw_trainer_checkpoint_dtype(trainer))->block_elements;
+    int64_t blocks = (trainer->tokens * decoder->hidden + block - 1) / block;
+    int64_t slices = mw_plan_gathers_checkpoints(trainer->plan) ? MAX(1, decoder->slice.count) : 1;
+
+    return (struct mw_ranks_part){.elements = blocks,
+                                  .shard_elements = (blocks + slices - 1) / slices};
 }
 
 /* Counts the layers that a set of activations has, and the sets.  Returns how many of these layers
@@ -268,10 +289,11 @@ lay_out_block(struct mw_trainer *trainer)
     int64_t rooms = trainer->layers_held - trainer->layers_coded;
     struct mw_activation_layout layout = layout_of(trainer, sets * rooms);
 
-    mw_activation_layout_add_coded(&layout, &shape->decoder, shape->sequences, shape->seq,
-                                   sets * trainer->layers_coded);
+    mw_activation_layout_add_coded(&layout, &shape->decoder, shape->sequences,
+                                   mw_step_shape_seq(shape), sets * trainer->layers_coded);
     if (shape->weights_later)
-        mw_activation_layout_part_operands(&layout, &shape->decoder, shape->sequences, shape->seq);
+        mw_activation_layout_part_operands(&layout, &shape->decoder, shape->sequences,
+                                           mw_step_shape_seq(shape));
     trainer->coded_elements = layout.layer_elements;
     trainer->layer_bytes = layout.layer_bytes;
     return layout;
@@ -283,8 +305,9 @@ check_block(const struct mw_trainer *trainer, const struct mw_activation_layout 
 {
     const struct mw_step_shape *shape = &trainer->plan->shape;
     int64_t own = own_bytes(trainer, base, bytes);
-    int64_t lasting = mw_activations_lasting(&shape->decoder, shape->sequences, shape->seq, layout,
-                                             shape->whole_checkpoints ? 0 : kept);
+    int64_t lasting =
+        mw_activations_lasting(&shape->decoder, shape->sequences, mw_step_shape_seq(shape), layout,
+                               shape->whole_checkpoints ? 0 : kept);
 
     if (layout->bytes > bytes && mw_decoder_is_spread(&shape->decoder))
         return mw_refuse(error,
@@ -531,7 +554,7 @@ set_up_shared(struct mw_trainer *trainer, GError **error)
     if (!mw_trainer_check_tensors(trainer->plan, error))
         return false;
     index_tensors(trainer);
-    trainer->tokens = shape->sequences * shape->seq;
+    trainer->tokens = mw_step_shape_tokens(shape);
     trainer->micro_batches = shape->micro_batches;
     trainer->logits_chunks = shape->token_chunks;
     map_chunks(trainer);
@@ -545,6 +568,7 @@ set_up_variant(struct mw_trainer *trainer, const struct mw_exec_backend *run, GE
     struct mw_trainer_variant *it = trainer->variant;
 
     index_homes(it);
+    it->checkpoint = part_checkpoint(trainer);
     if (!mw_trainer_check_names(trainer, error) || !map_step(trainer, error) ||
         !mw_trainer_set_up_no_flush(trainer, error) || !mw_trainer_check_operands(trainer, error))
         return false;

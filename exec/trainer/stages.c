@@ -44,10 +44,14 @@ mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op)
     const struct mw_work *work = work_of(trainer, op);
 
     if (!is_hop(work)) {
+        if (mw_trainer_is_exchange(work) || mw_trainer_is_pass(work))
+            return MW_TRAINER_CONTEXT_STREAM;
+        if (mw_trainer_is_dispatch(work))
+            return MW_TRAINER_SLICING_STREAM; /* of the ranks that share experts */
         int stream = trainer->plan->lanes[op->lane].index;
         /* Stages whose steps go on over their ends do not wait for each other: each has a norm. */
         bool of_all = (work->kind == MW_OP_AGREE && !trainer->plan->shape.no_flush) ||
-                      mw_trainer_is_sum(work) || mw_trainer_is_exchange(work);
+                      mw_trainer_is_of_slices(work);
         if (!of_all && is_of_experts(trainer, work))
             return MW_TRAINER_EXPERTS_STREAM + stream / 2;
         return of_all ? stream : mw_trainer_data_stream(trainer, stream);

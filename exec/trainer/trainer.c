@@ -185,6 +185,15 @@ end_by(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     return end_step(trainer, error);
 }
 
+static bool
+all_to_all(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_work *work = &trainer->plan->works[op->work];
+
+    return mw_trainer_is_dispatch(work) ? mw_trainer_collect(trainer, op, error)
+                                        : mw_trainer_exchange_heads(trainer, op, error);
+}
+
 /* One row for each kind that runs. */
 static bool (*const runs[MW_OP_KIND_COUNT])(struct mw_trainer *, const struct mw_op *,
                                             GError **) = {
@@ -200,8 +209,9 @@ static bool (*const runs[MW_OP_KIND_COUNT])(struct mw_trainer *, const struct mw
     [MW_OP_ALL_GATHER] = mw_trainer_collect,
     [MW_OP_REDUCE_SCATTER] = mw_trainer_collect,
     [MW_OP_ALL_REDUCE] = mw_trainer_collect,
+    [MW_OP_ALL_TO_ALL] = all_to_all,
+    [MW_OP_RING_PASS] = mw_trainer_pass_ring,
     [MW_OP_BROADCAST] = mw_trainer_collect,
-    [MW_OP_ALL_TO_ALL] = mw_trainer_collect,
     [MW_OP_SEND] = mw_trainer_hop,
     [MW_OP_RECV] = mw_trainer_hop,
     [MW_OP_COMMIT] = end_by,
@@ -234,22 +244,24 @@ hold_back(const struct mw_trainer *trainer, const struct mw_op *op, int64_t begi
         continue;
 }
 
-/* Time waited for other ranks to reach the op's collective, over all such ops of its lane so
- * far. */
+/* Time waited for other ranks to reach the op's collective, or for blocks of a ring, over all such
+ * ops of its lane so far. */
 static int64_t
 waited_ns(const struct mw_trainer *trainer, const struct mw_op *op)
 {
     const struct mw_lane *lane = &trainer->plan->lanes[op->lane];
+    const struct mw_work *work = &trainer->plan->works[op->work];
     bool collective = lane->kind == MW_LANE_COLLECTIVE;
     int turns;
 
     if (trainer->world_ranks == 1 || (!collective && trainer->variant->no_flush))
         return 0;
-    if (collective || trainer->plan->works[op->work].kind == MW_OP_COMMIT)
+    if (collective || work->kind == MW_OP_COMMIT)
         return mw_ranks_waited_ns(trainer->options.ranks,
-                                  collective ? mw_trainer_stream(trainer, op) : 0);
+                                  collective ? mw_trainer_stream(trainer, op) : 0) +
+               mw_trainer_ring_waited_ns(trainer, work);
     turns = mw_trainer_turn_stream(trainer, op);
-    return turns < 0 ? 0 : trainer->turns_waited_ns[turns];
+    return turns < 0 ? mw_trainer_ring_waited_ns(trainer, work) : trainer->turns_waited_ns[turns];
 }
 
 static enum mw_exec_outcome
@@ -286,6 +298,7 @@ stop(void *context)
 {
     struct mw_trainer *trainer = context;
     mw_ranks_cancel(trainer->options.ranks);
+    mw_trainer_stop_ring(trainer);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -373,12 +386,7 @@ check_groups(const struct mw_plan *plan, GError **error)
                            "the executor partitions states over all ranks; this plan has %u "
                            "sharding groups that hold replicas; it can be simulated",
                            plan->comms[c].spans[MW_AXIS_RP].count);
-    if (plan->shape.context_ranks > 1)
-        return mw_fail(error, MW_ERROR_INVALID,
-                       "the executor keeps sequences whole; in this plan %u ranks share each; it "
-                       "can be simulated",
-                       plan->shape.context_ranks);
-    return true;
+    return mw_trainer_check_context(plan, error);
 }
 
 static bool
@@ -445,7 +453,7 @@ open_places(struct mw_trainer *trainer, GError **error)
     struct mw_backend_options device = {
         .decoder = &trainer->plan->shape.decoder,
         .sequences = trainer->plan->shape.sequences,
-        .seq = trainer->plan->shape.seq,
+        .seq = mw_step_shape_seq(&trainer->plan->shape),
         .dtype = trainer->kernels->dtype,
         .threads = options->device_threads,
         .node_rank = options->ranks ? mw_ranks_node_index(options->ranks) : 0,
@@ -599,6 +607,8 @@ mw_trainer_free(struct mw_trainer *trainer)
     mw_trainer_close_commit(trainer);
     mw_trainer_free_vectors(trainer);
     mw_trainer_free_late(trainer);
+    g_mutex_clear(&trainer->ring.mutex);
+    g_cond_clear(&trainer->ring.changed);
     mw_storage_close(&trainer->storage);
     g_free(trainer);
 }

@@ -87,6 +87,8 @@ enum mw_trainer_stream {
     /* Of data-parallel ranks that are not all ranks: for the first and the third stream. */
     MW_TRAINER_DATA_STREAM,
     MW_TRAINER_DELAYED_DATA_STREAM,
+    /* Of ranks that share sequences. */
+    MW_TRAINER_CONTEXT_STREAM,
     /* Of the first and the last stage. */
     MW_TRAINER_COPIES_STREAM,
     /* To end a run together. */

@@ -17,10 +17,16 @@ def plan(row, batch, *options):
 
 
 def largest(row, *options):
-    """The largest batch that fits, None without one; its plan; the plan of the next batch."""
+    """The largest batch that fits, None without one; its plan; the plan of the next batch, or None
+    if it fits in parts that make a step of too many ops."""
     answer = plan(row, "auto", *options)
     batch = answer["settings"]["micro_batch"] if answer["feasible"] else None
-    further = plan(row, (batch or 0) + 1 / float(row["mp"]), *options) if batch else answer
+    try:
+        further = plan(row, batch + 1 / float(row["mp"]), *options) if batch else answer
+    except common.Failed as failure:
+        if "take too long" not in str(failure):
+            raise
+        further = None
     return {"batch": batch, "answer": answer, "next": further}
 
 
@@ -37,6 +43,14 @@ def share(answer, tier):
 
 def batch_text(case):
     return "none" if case["batch"] is None else f"{case['batch']:g}"
+
+
+def next_lacks(case):
+    return zero_infinity.shortage(case["next"]) if case["next"] else "fits in too many ops"
+
+
+def next_tier(case):
+    return case["next"]["limiting_tier"] if case["next"] else "ops"
 
 
 def ratio(case, published):
@@ -60,8 +74,8 @@ def auto_table(cases):
          "auto, untiled", "next batch, untiled, lacks"],
         [[c["label"], f"{c['published']:g}", batch_text(c["open"]),
           ratio(c["open"], c["published"]), c["open"]["answer"]["settings"]["tiles"],
-          zero_infinity.shortage(c["open"]["next"]),
-          batch_text(c["untiled"]), zero_infinity.shortage(c["untiled"]["next"])] for c in cases])
+          next_lacks(c["open"]),
+          batch_text(c["untiled"]), next_lacks(c["untiled"])] for c in cases])
 
 
 def host_limit(row):
@@ -146,8 +160,8 @@ Devices: parameters / optimizer state; checkpoints in host memory.  Shares are o
         ["row", "published_batch", "fits", "auto_batch", "auto_tiles", "next_limiting_tier",
          "untiled_batch", "untiled_next_limiting_tier"],
         [[c["label"], c["published"], common.yes(c["as_published"]["feasible"]), c["open"]["batch"],
-          c["open"]["answer"]["settings"]["tiles"], c["open"]["next"]["limiting_tier"],
-          c["untiled"]["batch"], c["untiled"]["next"]["limiting_tier"]] for c in cases])
+          c["open"]["answer"]["settings"]["tiles"], next_tier(c["open"]),
+          c["untiled"]["batch"], next_tier(c["untiled"])] for c in cases])
 
 
 def plot(cases):

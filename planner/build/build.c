@@ -8,6 +8,29 @@
 
 #include "planner/build/internal.h"
 
+static void
+load_now(struct builder *b, int64_t group, uint32_t mb)
+{
+    mw_checkpoint_load(b, group, mb);
+    mw_checkpoint_gather(b, group, mb);
+}
+
+static void
+load_ahead(struct builder *b, int64_t group, uint32_t mb)
+{
+    mw_checkpoint_load(b, group, mb);
+    b->group_ahead = group;
+    b->micro_batch_ahead = mb;
+}
+
+static void
+gather_ahead(struct builder *b)
+{
+    if (b->group_ahead >= 0)
+        mw_checkpoint_gather(b, b->group_ahead, b->micro_batch_ahead);
+    b->group_ahead = -1;
+}
+
 /* Layer by layer the next one is the next micro-batch's, or the group's before. */
 static void
 load_next_checkpoint(struct builder *b, uint32_t visit)
@@ -21,9 +44,9 @@ load_next_checkpoint(struct builder *b, uint32_t visit)
            (b->visits[next].phase != MW_PHASE_RECOMPUTE || !b->visits[next].first_of_group))
         next++;
     if (!ahead || (last_group && v->micro_batch == 0))
-        mw_checkpoint_load(b, b->group_of[v->layer], v->micro_batch);
+        load_now(b, b->group_of[v->layer], v->micro_batch);
     if (ahead && next < b->visit_count)
-        mw_checkpoint_load(b, b->group_of[b->visits[next].layer], b->visits[next].micro_batch);
+        load_ahead(b, b->group_of[b->visits[next].layer], b->visits[next].micro_batch);
 }
 
 /* A layer that is kept whole comes back while the one behind it is computed. */
@@ -63,12 +86,10 @@ load_checkpoints(struct builder *b, uint32_t visit)
         before--;
     while (mw_first_of_group(b, last) < 0)
         last--;
-    if (group == last)
-        mw_checkpoint_load(b, group, v->micro_batch);
+    if (group == last || !ahead)
+        load_now(b, group, v->micro_batch);
     if (ahead && before >= first)
-        mw_checkpoint_load(b, before, v->micro_batch);
-    if (!ahead && group < last)
-        mw_checkpoint_load(b, group, v->micro_batch);
+        load_ahead(b, before, v->micro_batch);
 }
 
 static void
@@ -103,6 +124,7 @@ forward_backward(struct builder *b)
         mw_stage_receive(b, v);
         mw_fetch_ahead(b, v);
         mw_compute_visit(b, v);
+        gather_ahead(b);
         mw_stage_send(b, v);
         mw_fetch_release(b, v);
         store_checkpoint(b, v);
@@ -175,6 +197,7 @@ build_program(struct builder *b)
     b->norm_agreed = MW_NONE;
     b->reduced_all = MW_NONE;
     b->reduced_slot = MW_NONE;
+    b->group_ahead = -1;
     memset(b->met, 0, sizeof b->met);
     b->activation_sets = (uint32_t)mw_sizing_activation_sets(b->sizing);
     b->carried = MW_NONE;
@@ -302,6 +325,7 @@ shape_of(const struct mw_sizing *sizing)
         .updates_on_gpu = mw_settings_updates_on_gpu(s),
         .no_flush = mw_settings_no_flush(s),
         .stashes = mw_settings_stashes(s),
+        .vertical_sync = mw_settings_vertical_sync(s),
         .optimizer = (uint8_t)s->optimizer,
         .dtype = (uint8_t)s->dtype,
         .rms_norm = mw_model_has_rms_norm(sizing->model),

@@ -1,5 +1,6 @@
 /* Activation checkpoints: kept on the GPU, or sent to CPU or NVMe in forward and brought back ahead
- * of their recompute (ZeRO-Infinity Sec. 5.1.2). */
+ * of their recompute (ZeRO-Infinity Sec. 5.1.2).  Tensor slices may keep a part each, which they
+ * gather then (ZeRO-R, Sec. 6.1: Pa, and Pa+cpu). */
 #include <glib.h>
 
 #include "planner/build/internal.h"
@@ -68,18 +69,14 @@ load_from_nvme(struct builder *b, int64_t checkpoint, struct identity id)
     return pinned;
 }
 
-/* With tensor slicing each rank kept its part (ZeRO-R, Pa): gathers the parts before the
- * recompute. */
-static void
-all_gather_parts(struct builder *b, int64_t checkpoint, struct identity id)
+static struct identity
+identity_back(const struct builder *b, int64_t group, uint32_t mb)
 {
-    int64_t bytes = b->sizing->checkpoint_whole_bytes;
+    bool whole = mw_settings_keeps_whole(&b->sizing->settings);
 
-    if (!mw_sizing_gathers_checkpoints(b->sizing))
-        return;
-    mw_build_op(b, LANE_SLICING,
-                mw_work_collective(b, MW_OP_ALL_GATHER, of_checkpoint, b->tp_comm, bytes), id);
-    mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_MODIFY, MW_ROLE_CHECKPOINT);
+    return (struct identity){whole ? MW_PHASE_BACKWARD : MW_PHASE_RECOMPUTE,
+                             (int32_t)mw_first_of_group(b, group), mb,
+                             b->checkpoint_tile[mw_checkpoint_at(b, group, mb)], 0};
 }
 
 void
@@ -87,24 +84,35 @@ mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb)
 {
     int64_t checkpoint = mw_checkpoint_at(b, group, mb);
     enum mw_tier tier = home_tier(b, checkpoint);
-    bool whole = mw_settings_keeps_whole(&b->sizing->settings);
-    struct identity id = {whole ? MW_PHASE_BACKWARD : MW_PHASE_RECOMPUTE,
-                          (int32_t)mw_first_of_group(b, group), mb, b->checkpoint_tile[checkpoint],
-                          0};
-
+    struct identity id = identity_back(b, group, mb);
+    uint32_t loaded = b->checkpoint_home + checkpoint;
     if (tier != MW_TIER_GPU) {
-        uint32_t source = tier == MW_TIER_NVME ? load_from_nvme(b, checkpoint, id)
-                                               : b->checkpoint_home + checkpoint;
+        uint32_t source = tier == MW_TIER_NVME ? load_from_nvme(b, checkpoint, id) : loaded;
         mw_build_op(b, LANE_H2D,
                     mw_work_copy(b, MW_OP_H2D, of_checkpoint, b->sizing->checkpoint_bytes, false),
                     id);
         if (tier == MW_TIER_CPU && mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) == 0)
             mw_build_after(b, b->lane_last[LANE_COMPUTE]);
-        b->checkpoint_loaded[checkpoint] =
-            mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_STAGED]);
+        loaded = mw_build_ring_next(&b->slots[MW_BUFFER_CHECKPOINTS_STAGED]);
         mw_build_use(b, source, MW_USE_READ, MW_ROLE_SOURCE);
-        mw_build_use(b, b->checkpoint_loaded[checkpoint], MW_USE_DEFINE, MW_ROLE_DESTINATION);
+        mw_build_use(b, loaded, MW_USE_DEFINE, MW_ROLE_DESTINATION);
     }
-    if (!whole)
-        all_gather_parts(b, checkpoint, id);
+    b->checkpoint_loaded[checkpoint] = loaded;
+}
+
+void
+mw_checkpoint_gather(struct builder *b, int64_t group, uint32_t mb)
+{
+    uint32_t *loaded = &b->checkpoint_loaded[mw_checkpoint_at(b, group, mb)];
+    uint32_t whole = b->slots[MW_BUFFER_CHECKPOINTS_GATHERED].first;
+
+    if (!mw_sizing_gathers_checkpoints(b->sizing))
+        return;
+    mw_build_op(b, LANE_SLICING,
+                mw_work_collective(b, MW_OP_ALL_GATHER, of_checkpoint, b->tp_comm,
+                                   b->sizing->checkpoint_whole_bytes),
+                identity_back(b, group, mb));
+    mw_build_use(b, *loaded, MW_USE_READ, MW_ROLE_SOURCE);
+    mw_build_use(b, whole, MW_USE_DEFINE, MW_ROLE_DESTINATION);
+    *loaded = whole;
 }

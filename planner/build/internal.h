@@ -175,8 +175,10 @@ struct builder {
     uint32_t *place_of;          /* [micro_batches * stretches] the place of a pass's activations */
     int64_t *group_of;           /* [sizing->layers] its checkpoint group, or -1 */
     int64_t *group_first;        /* [checkpoint_count] the first layer of a group */
-    uint32_t *checkpoint_loaded; /* [checkpoint] staging slot */
+    uint32_t *checkpoint_loaded; /* [checkpoint] the slot where it was written, or is read from */
     uint16_t *checkpoint_tile;   /* [checkpoint] of the op that makes it, if it is a whole layer */
+    int64_t group_ahead;         /* whose checkpoint has come ahead and is to be gathered, or -1, */
+    uint32_t micro_batch_ahead;  /* and of which micro-batch */
     uint32_t activation_sets;    /* of working memory: one per micro-batch that is kept */
     int *activation_turns;       /* [activation_sets] */
     bool rooms_hold;             /* something that is still needed */
@@ -293,6 +295,9 @@ int64_t mw_first_of_group(const struct builder *b, int64_t group);
 uint32_t mw_checkpoint_slot(struct builder *b, int64_t checkpoint);
 void mw_checkpoint_store(struct builder *b, int64_t group, uint32_t slot, uint32_t mb);
 void mw_checkpoint_load(struct builder *b, int64_t group, uint32_t mb);
+/* Of slices that keep parts: behind its load, and once the group that the buffer is taken from has
+ * begun. */
+void mw_checkpoint_gather(struct builder *b, int64_t group, uint32_t mb);
 
 /* --- planner/build/stage.c --- */
 /* Around each visit: receives what it needs from neighbouring stages, and sends what they need. */

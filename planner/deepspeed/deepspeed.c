@@ -111,6 +111,7 @@ static const struct mw_ds_row rows[] = {
     {"memwall.weights_later", DS_OWN_WEIGHTS_LATER, KIND_BOOL, 0, 1},
     {"memwall.no_flush", DS_OWN_NO_FLUSH, KIND_BOOL, 0, 1},
     {"memwall.stashes", DS_OWN_STASHES, KIND_BOOL, 0, 1},
+    {"memwall.vertical_sync", DS_OWN_VERTICAL_SYNC, KIND_BOOL, 0, 1},
     {"memwall.virtual_stages", DS_OWN_VIRTUAL_STAGES, KIND_WHOLE, 2, 1024},
     {"memwall.shard_group", DS_OWN_SHARD_GROUP, KIND_WHOLE, 2, MW_PLAN_MAX_WORLD},
     {"memwall.whole_checkpoints", DS_OWN_WHOLE_CHECKPOINTS, KIND_BOOL, 0, 1},

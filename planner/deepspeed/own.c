@@ -127,6 +127,8 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
         settings->schedule = MW_SCHEDULE_2BW;
     if (take_integer(file, DS_OWN_STASHES, &value) && value)
         settings->schedule = MW_SCHEDULE_PIPEDREAM;
+    if (take_integer(file, DS_OWN_VERTICAL_SYNC, &value) && value)
+        settings->schedule = MW_SCHEDULE_VERTICAL_SYNC;
     if (take_integer(file, DS_OWN_VIRTUAL_STAGES, &value)) {
         settings->schedule = MW_SCHEDULE_INTERLEAVED;
         settings->virtual_stages = value;
@@ -256,6 +258,7 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_bool(json, "weights_later", true, s->schedule == MW_SCHEDULE_ZB_H1);
     add_bool(json, "no_flush", true, s->schedule == MW_SCHEDULE_2BW);
     add_bool(json, "stashes", true, s->schedule == MW_SCHEDULE_PIPEDREAM);
+    add_bool(json, "vertical_sync", true, s->schedule == MW_SCHEDULE_VERTICAL_SYNC);
     add_int(json, "virtual_stages", mw_settings_stretches(s),
             s->schedule == MW_SCHEDULE_INTERLEAVED);
     add_int(json, "shard_group", mw_sizing_shard_group(s), mw_sizing_has_replicas(s));

@@ -46,6 +46,17 @@ static const struct mw_schedule_row rows[MW_SCHEDULE_COUNT] = {
                                .way = "an update after each micro-batch, and no flush",
                                .no_flush = true,
                                .stashes = true},
+    [MW_SCHEDULE_VERTICAL_SYNC] = {.name = "vertical-sync",
+                                   .runs = true,
+                                   .order = "as pipedream, each micro-batch by one version of the "
+                                            "parameters in all stages, so p versions in each",
+                                   .bubble = "none",
+                                   .source = "PipeDream, Narayanan et al., SOSP 2019, Sec. 3.3",
+                                   .way = "an update after each micro-batch, one version of the "
+                                          "parameters for it in all stages, and no flush",
+                                   .no_flush = true,
+                                   .stashes = true,
+                                   .vertical_sync = true},
 };
 
 const struct mw_schedule_row *

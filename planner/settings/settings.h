@@ -90,12 +90,13 @@ enum mw_share {
 
 /* The order of micro-batches in each stage of a pipeline. */
 enum mw_schedule {
-    MW_SCHEDULE_1F1B,        /* one forward, one backward */
-    MW_SCHEDULE_GPIPE,       /* all forward before any goes back */
-    MW_SCHEDULE_INTERLEAVED, /* one forward, one backward, of several stretches of layers */
-    MW_SCHEDULE_ZB_H1,       /* one forward, one backward; the gradients of weights come later */
-    MW_SCHEDULE_2BW,         /* one forward, one backward, on through the ends of steps */
-    MW_SCHEDULE_PIPEDREAM,   /* the same, with an update after each micro-batch */
+    MW_SCHEDULE_1F1B,          /* one forward, one backward */
+    MW_SCHEDULE_GPIPE,         /* all forward before any goes back */
+    MW_SCHEDULE_INTERLEAVED,   /* one forward, one backward, of several stretches of layers */
+    MW_SCHEDULE_ZB_H1,         /* one forward, one backward; the gradients of weights come later */
+    MW_SCHEDULE_2BW,           /* one forward, one backward, on through the ends of steps */
+    MW_SCHEDULE_PIPEDREAM,     /* the same, with an update after each micro-batch */
+    MW_SCHEDULE_VERTICAL_SYNC, /* the same, by one version of the parameters in all stages */
     MW_SCHEDULE_COUNT
 };
 
@@ -114,6 +115,8 @@ struct mw_schedule_row {
                          * step have come back: with parameters of their own version */
     bool stashes;       /* each micro-batch is an update, and a stage has as many versions of its
                          * parameters as micro-batches in flight; without a flush */
+    bool vertical_sync; /* and all stages take the version that the first one has when the
+                         * micro-batch enters it */
 };
 const struct mw_schedule_row *mw_schedule_row(int schedule);
 
@@ -239,6 +242,12 @@ static inline bool
 mw_settings_stashes(const struct mw_settings *settings)
 {
     return settings->pp > 1 && mw_schedule_row(settings->schedule)->stashes;
+}
+
+static inline bool
+mw_settings_vertical_sync(const struct mw_settings *settings)
+{
+    return settings->pp > 1 && mw_schedule_row(settings->schedule)->vertical_sync;
 }
 
 static inline bool

@@ -61,6 +61,7 @@ static const struct mw_setting_choice schedule_choices[] = {
     {"zb-h1", MW_SCHEDULE_ZB_H1},
     {"2bw", MW_SCHEDULE_2BW},
     {"pipedream", MW_SCHEDULE_PIPEDREAM},
+    {"vertical-sync", MW_SCHEDULE_VERTICAL_SYNC},
     {NULL, 0}};
 static const struct mw_setting_choice split_choices[] = {{"balanced", 0}, {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
@@ -257,7 +258,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "each chunk once its gradients are final: nothing is clipped by their norm (default: as the "
      "software does, most at the end; `run` always)"},
     {MW_SETTINGS_SCHEDULE, "schedule", MW_SETTING_CHOICE, FIELD(schedule), 0, 0, NULL,
-     schedule_choices, "1f1b|gpipe|interleaved|zb-h1|2bw|pipedream",
+     schedule_choices, "1f1b|gpipe|interleaved|zb-h1|2bw|pipedream|vertical-sync",
      "order of micro-batches in each stage of a pipeline ({pp}): one forward and one backward in "
      "turn, so that a stage keeps the activations of no more than there are stages (1f1b, the "
      "default), all forward before any goes back (gpipe), in turn over the stretches of layers of "
@@ -265,7 +266,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "gradients of weights as passes of their own, which fill the time of waiting (zb-h1), or on "
      "through the ends of steps with two versions of parameters (2bw), or as many as micro-batches "
      "in flight and an update after "
-     "each of these (pipedream)"},
+     "each of these (pipedream), and with one version for a micro-batch in all stages "
+     "(vertical-sync)"},
     {MW_SETTINGS_SCHEDULE, "stage-split", MW_SETTING_LAYERS, FIELD(stage_begins), 0, 0, "even",
      split_choices, "even|balanced|LAYERS",
      "the first layers of all stages of a pipeline ({pp}) but the first, such as 9,20,31, or those "

@@ -49,6 +49,8 @@ static const struct mw_buffer rows[MW_BUFFER_KIND_COUNT] = {
     OF_TENSORS(GRADIENTS_SHARD, GPU, SHARD_BUFFERS),
     OF_TENSORS(GRADIENTS_SUMMED, GPU, GRADIENT_BUFFERS),
     OF_TENSORS(GRADIENTS_PINNED, CPU, GRADIENT_BUFFERS),
+    [MW_BUFFER_CHECKPOINTS_GATHERED] = {.tier = MW_TIER_GPU,
+                                        .purpose = MW_PURPOSE_CHECKPOINT_BUFFERS},
     [MW_BUFFER_CHECKPOINTS_STAGED] = {.tier = MW_TIER_GPU,
                                       .purpose = MW_PURPOSE_CHECKPOINT_BUFFERS},
     [MW_BUFFER_CHECKPOINTS_PINNED] = {.tier = MW_TIER_CPU,
@@ -288,7 +290,7 @@ set_stage(struct mw_sizing *sizing)
 
     if (on) { /* what has come for the next step's first pass waits in a slot of its own */
         bool stashes = mw_settings_stashes(&sizing->settings);
-        set(sizing, MW_BUFFER_VERSIONS, stashes ? sizing->micro_batches_in_flight - 1 : 1,
+        set(sizing, MW_BUFFER_VERSIONS, stashes ? mw_sizing_versions(sizing) - 1 : 1,
             version_bytes(sizing));
         sizing->buffers[MW_BUFFER_ACTIVATIONS].persistent = true;
         sizing->buffers[MW_BUFFER_STAGE_INPUT].persistent = true;
@@ -677,6 +679,9 @@ set_checkpoints(struct mw_sizing *sizing, const struct survey *survey)
         set(sizing, MW_BUFFER_CHECKPOINTS_STAGED, CHECKPOINT_RING, sizing->checkpoint_bytes);
     if (survey->checkpoints[MW_TIER_NVME])
         set(sizing, MW_BUFFER_CHECKPOINTS_PINNED, CHECKPOINT_RING, sizing->checkpoint_bytes);
+    /* A group takes it over with its first operator: then the next one may be gathered. */
+    if (mw_sizing_gathers_checkpoints(sizing))
+        set(sizing, MW_BUFFER_CHECKPOINTS_GATHERED, 1, sizing->checkpoint_whole_bytes);
 }
 
 static void

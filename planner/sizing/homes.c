@@ -282,7 +282,8 @@ mw_sizing_place_checkpoints(struct mw_sizing *sizing)
 bool
 mw_sizing_gathers_checkpoints(const struct mw_sizing *sizing)
 {
-    return sizing->checkpoint_parts > 1 && !sizing->shape.sequence_parallel;
+    return sizing->checkpoint_count && sizing->checkpoint_parts > 1 &&
+           !sizing->shape.sequence_parallel && !mw_settings_keeps_whole(&sizing->settings);
 }
 
 int64_t
@@ -294,7 +295,8 @@ mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores)
         return 0;
     if (restores && !sizing->shape.sequence_parallel)
         return sizing->checkpoint_whole_bytes + sizing->element_bytes * elements;
-    return sizing->element_bytes * mw_divide_up(elements, sizing->tp) + sizing->checkpoint_bytes;
+    return sizing->element_bytes * mw_divide_up(elements, sizing->checkpoint_parts) +
+           sizing->checkpoint_bytes;
 }
 
 /* --- optimizer chunks ----------------------------------------------------------------------- */

@@ -328,8 +328,7 @@ checkpoint_ops(const struct mw_sizing *s)
                    : mw_divide_up(s->settings.grad_accum - turn, s->micro_batches_in_flight);
         ops += alike * times *
                (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
-                2 * (s->checkpoint_home[c] == MW_TIER_NVME) +
-                (mw_sizing_gathers_checkpoints(s) && !mw_settings_keeps_whole(&s->settings)));
+                2 * (s->checkpoint_home[c] == MW_TIER_NVME) + mw_sizing_gathers_checkpoints(s));
     }
     return ops;
 }

@@ -24,38 +24,61 @@ warm_up(const struct mw_sizing *sizing)
 }
 
 /* Places come round in each step, where steps overlap: as many rounds of them as a step has room
- * for, which differ by one in length.  Without a remainder there are as many as are in flight. */
+ * for, which differ by one in length.  Without a remainder there are as many as are needed. */
 static int64_t
-rounds_of_places(const struct mw_sizing *sizing)
+rounds_of_places(const struct mw_sizing *sizing, int64_t needed)
 {
-    return MAX(1, sizing->settings.grad_accum / (warm_up(sizing) + 1));
+    return MAX(1, sizing->settings.grad_accum / needed);
+}
+
+static int64_t
+places_of(const struct mw_sizing *sizing, int64_t needed)
+{
+    return mw_divide_up(sizing->settings.grad_accum, rounds_of_places(sizing, needed));
 }
 
 static uint32_t
-place_in_round(const struct mw_sizing *sizing, int64_t micro_batch)
+place_in_round(const struct mw_sizing *sizing, int64_t needed, int64_t micro_batch)
 {
-    int64_t all = sizing->settings.grad_accum, rounds = rounds_of_places(sizing), begin = 0;
+    int64_t all = sizing->settings.grad_accum, rounds = rounds_of_places(sizing, needed), begin = 0;
 
     for (int64_t round = 1; round < rounds && round * all / rounds <= micro_batch; round++)
         begin = round * all / rounds;
     return (uint32_t)(micro_batch - begin);
 }
 
+/* By how many micro-batches that one comes before which has made what a micro-batch takes.  One
+ * goes forward before that of the warm-up's length before it has come back, and takes what the one
+ * before that has made; it goes back with the same (weight stashing; PipeDream, Narayanan et al.,
+ * SOSP 2019, Sec. 3.3).  With vertical sync a stage takes what the first one does, whose warm-up is
+ * the longest. */
+static int64_t
+versions_behind(const struct mw_sizing *sizing)
+{
+    int64_t all = sizing->settings.grad_accum;
+
+    return mw_settings_vertical_sync(&sizing->settings) ? MIN(sizing->pp, all)
+                                                        : warm_up(sizing) + 1;
+}
+
+int64_t
+mw_sizing_versions(const struct mw_sizing *sizing)
+{
+    return places_of(sizing, versions_behind(sizing));
+}
+
 uint32_t
 mw_sizing_version_made(const struct mw_sizing *sizing, int64_t micro_batch)
 {
-    return place_in_round(sizing, micro_batch);
+    return place_in_round(sizing, versions_behind(sizing), micro_batch);
 }
 
-/* A micro-batch goes forward before that of the warm-up's length before it has come back, and takes
- * what the one before that has made; it goes back with the same (weight stashing; PipeDream,
- * Narayanan et al., SOSP 2019). */
 uint32_t
 mw_sizing_version_taken(const struct mw_sizing *sizing, int64_t micro_batch)
 {
-    int64_t all = sizing->settings.grad_accum, before = micro_batch - warm_up(sizing) - 1;
+    int64_t all = sizing->settings.grad_accum, behind = versions_behind(sizing);
 
-    return place_in_round(sizing, (before + all) % all);
+    return place_in_round(sizing, behind, (micro_batch - behind + all) % all);
 }
 
 int64_t
@@ -64,8 +87,7 @@ mw_sizing_passes_in_flight(const struct mw_sizing *sizing)
     int64_t micro_batches = MAX(1, sizing->settings.grad_accum);
 
     if (mw_settings_no_flush(&sizing->settings))
-        return mw_divide_up(micro_batches, rounds_of_places(sizing));
-
+        return places_of(sizing, warm_up(sizing) + 1);
     return MIN(warm_up(sizing) + 1, micro_batches * sizing->stretches);
 }
 
@@ -182,10 +204,12 @@ passes_without_flush(const struct mw_sizing *sizing, int64_t *count)
     for (int64_t number = 0; number < all; number++) {
         int64_t forth = (number + ahead) % all;
         passes[2 * number] = (struct mw_pass){.micro_batch = (uint16_t)forth,
-                                              .place = place_in_round(sizing, forth),
+                                              .place = place_in_round(sizing, ahead + 1, forth),
                                               .next = number + ahead >= all};
-        passes[2 * number + 1] = (struct mw_pass){
-            .micro_batch = (uint16_t)number, .place = place_in_round(sizing, number), .back = true};
+        passes[2 * number + 1] =
+            (struct mw_pass){.micro_batch = (uint16_t)number,
+                             .place = place_in_round(sizing, ahead + 1, number),
+                             .back = true};
     }
     *count = 2 * all;
     return passes;

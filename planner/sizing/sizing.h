@@ -156,7 +156,8 @@ enum mw_buffer_kind {
     MW_BUFFER_GRADIENTS_SUMMED_SMALL,
     MW_BUFFER_GRADIENTS_PINNED, /* shards in host memory, to be accumulated or written */
     MW_BUFFER_GRADIENTS_PINNED_SMALL,
-    /* other buffers, whose slots are alike */
+    /* other buffers, whose slots are alike; a whole checkpoint, of which slices keep parts */
+    MW_BUFFER_CHECKPOINTS_GATHERED,
     MW_BUFFER_CHECKPOINTS_STAGED, /* on the GPU, for those that live elsewhere */
     MW_BUFFER_CHECKPOINTS_PINNED, /* in host memory, for those on NVMe */
     MW_BUFFER_WIDENED,            /* a part of weights in the type that products take */
@@ -456,7 +457,7 @@ bool mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer); /* of 
 int64_t mw_sizing_kept_layers(const struct mw_sizing *sizing);
 int64_t mw_sizing_kept_of_model(const struct mw_sizing *first); /* of all stages */
 /* Whether the parts of a checkpoint are gathered before it is recomputed from; slices that share
- * tokens begin with the part that they kept. */
+ * tokens begin with the part that they kept, and a layer that is kept whole is each slice's own. */
 bool mw_sizing_gathers_checkpoints(const struct mw_sizing *sizing);
 /* Whether the step has a backward of the embedding: nothing comes before it. */
 static inline bool
@@ -534,8 +535,9 @@ struct mw_pass {
 /* All passes of the stage in their order, *count of them; g_free it. */
 struct mw_pass *mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count);
 int64_t mw_sizing_passes_in_flight(const struct mw_sizing *sizing);
-/* With an update after each micro-batch: the place, among as many as there are passes in flight, of
- * the version of parameters that this one makes, and of the one that its passes take. */
+/* With an update after each micro-batch: the versions of parameters, and the places among them of
+ * the one that a micro-batch makes, and of the one that its passes take. */
+int64_t mw_sizing_versions(const struct mw_sizing *sizing);
 uint32_t mw_sizing_version_made(const struct mw_sizing *sizing, int64_t micro_batch);
 uint32_t mw_sizing_version_taken(const struct mw_sizing *sizing, int64_t micro_batch);
 /* The time for which a stage of equal ones waits for others, as a part of the time for which it

@@ -104,8 +104,8 @@ exchange(const struct side *side, const struct round *it, int ranks, GError **er
         counts[i] = (int32_t)((it->part.elements + 7 * i) % 11 % 4);
     struct mw_ranks_rows rows = {ROW_BYTES, EXPERTS, counts, false}, back = rows;
     back.back = true;
-    return t->all_to_all(side->self, STREAM, side->whole, side->shard, &rows, error) &&
-           t->all_to_all(side->self, STREAM, side->shard, side->whole, &back, error);
+    return t->exchange_rows(side->self, STREAM, side->whole, side->shard, &rows, error) &&
+           t->exchange_rows(side->self, STREAM, side->shard, side->whole, &back, error);
 }
 
 static bool

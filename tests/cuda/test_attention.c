@@ -180,7 +180,16 @@ test_large_scores(gconstpointer data)
 static void
 test_refused(gconstpointer data)
 {
-    const struct mw_attention good = {1, 16, 2, 1, 64, 256, 256, 256, 128, 0.125f};
+    const struct mw_attention good = {.batch = 1,
+                                      .seq = 16,
+                                      .heads = 2,
+                                      .kv_heads = 1,
+                                      .head_dim = 64,
+                                      .ld_q = 256,
+                                      .ld_k = 256,
+                                      .ld_v = 256,
+                                      .ld_o = 128,
+                                      .scale = 0.125f};
     struct mw_attention bad[] = {good, good, good, good, good, good, good, good};
     bad[0].head_dim = 258;
     bad[1].kv_heads = 3;

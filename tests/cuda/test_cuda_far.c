@@ -102,8 +102,16 @@ embed(const struct rows *x)
 static void
 attend(const struct rows *x, int64_t batch)
 {
-    const struct mw_attention shape = {batch, ROWS / batch, 1,     1,     64,
-                                       x->ld, x->ld,        x->ld, x->ld, 0.125f};
+    const struct mw_attention shape = {.batch = batch,
+                                       .seq = ROWS / batch,
+                                       .heads = 1,
+                                       .kv_heads = 1,
+                                       .head_dim = 64,
+                                       .ld_q = x->ld,
+                                       .ld_k = x->ld,
+                                       .ld_v = x->ld,
+                                       .ld_o = x->ld,
+                                       .scale = 0.125f};
     uint16_t *q = x->at, *k = q + 64, *v = q + 128, *o = q + 192;
     float *lse = (float *)(void *)(q + 512);
     void *scratch = mw_test_device_alloc(launches->attention_scratch_bytes(&shape));

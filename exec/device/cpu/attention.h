@@ -91,6 +91,26 @@ mw_rows_of(mw_left *widened, int64_t ld, const mw_element *x, int64_t ld_x, int6
 #endif
 }
 
+/* Keys of a sequence, those that a block of queries from the first-th on sees, and where the
+ * log-sum-exp of a head begins. */
+MW_INLINE int64_t
+mw_keys_of(const struct mw_attention *s)
+{
+    return s->keys ? s->keys : s->seq;
+}
+
+MW_INLINE int64_t
+mw_keys_seen(const struct mw_attention *s, int64_t first, int64_t queries)
+{
+    return s->keys ? s->keys : first + queries;
+}
+
+MW_INLINE int64_t
+mw_lse_at(const struct mw_attention *s, int64_t sequence, int64_t head)
+{
+    return (sequence * s->heads + head) * (s->ld_lse ? s->ld_lse : s->seq);
+}
+
 /* C (+)= A B for an A in rows. */
 MW_INLINE struct mw_panel
 mw_panel_of(float *c, int64_t ld_c, struct mw_rows a, const mw_right *b, int64_t b_panel)

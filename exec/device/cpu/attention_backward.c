@@ -44,26 +44,26 @@ struct head {
     int64_t dim, keys;
 };
 
-/* A block of at most BLOCK_Q queries of one head. */
+/* A block of at most BLOCK_Q queries of one head, which sees the first so many keys. */
 struct queries {
     const mw_element *q, *o, *d_o;
     mw_element *dq;
     const float *lse;
-    int64_t first, n, padded;
+    int64_t first, n, padded, keys;
 };
 
 /* Rows of this length begin in different sets of the caches. */
 static int64_t
 padded_keys(const struct mw_attention *s)
 {
-    return mw_round_up(s->seq, MW_PANEL) + MW_PANEL;
+    return mw_round_up(mw_keys_of(s), MW_PANEL) + MW_PANEL;
 }
 
 static int64_t
 work_bytes(const struct mw_attention *s)
 {
     int64_t dim = mw_round_up(s->head_dim, MW_PANEL);
-    int64_t sums = 2 * s->seq * dim * (int64_t)sizeof(float);
+    int64_t sums = 2 * mw_keys_of(s) * dim * (int64_t)sizeof(float);
     int64_t turned = s->head_dim * padded_keys(s) * (int64_t)sizeof(mw_left);
     return mw_round_up((int64_t)sizeof(struct work) + sums + turned, 64);
 }
@@ -86,8 +86,8 @@ lay_out(const struct mw_attention *s, void *scratch)
 #endif
     head.work = (void *)((char *)scratch + thread * work_bytes(s));
     head.dk = (float *)(head.work + 1);
-    head.dv = head.dk + s->seq * head.dim;
-    head.k_turned = (mw_left *)(head.dv + s->seq * head.dim);
+    head.dv = head.dk + mw_keys_of(s) * head.dim;
+    head.k_turned = (mw_left *)(head.dv + mw_keys_of(s) * head.dim);
     return head;
 }
 
@@ -96,9 +96,9 @@ turn_keys(const struct mw_attention *s, const struct head *head)
 {
     for (int64_t c = 0; c < s->head_dim; c++) {
         mw_left *row = head->k_turned + c * head->keys;
-        for (int64_t key = 0; key < s->seq; key++)
+        for (int64_t key = 0; key < mw_keys_of(s); key++)
             row[key] = mw_left_one(head->k[key * s->ld_k + c]);
-        for (int64_t key = s->seq; key < head->keys; key++)
+        for (int64_t key = mw_keys_of(s); key < head->keys; key++)
             row[key] = 0;
     }
 }
@@ -172,7 +172,7 @@ visit_keys(const struct mw_attention *s, const struct head *head, const struct q
            int64_t first)
 {
     struct work *w = head->work;
-    int64_t n = mw_smaller(b->first + b->n - first, BLOCK_K);
+    int64_t n = mw_smaller(b->keys - first, BLOCK_K);
     const struct mw_rows k =
         mw_rows_of(w->k, MW_CPU_HEAD_DIM_MAX, head->k + first * s->ld_k, s->ld_k, n, s->head_dim);
     const struct mw_rows v =
@@ -182,7 +182,7 @@ visit_keys(const struct mw_attention *s, const struct head *head, const struct q
     mw_multiply(mw_panel_of(w->dp, BLOCK_Q, v, w->do_columns, COLUMNS_PANEL), n, b->padded,
                 s->head_dim, false);
     for (int64_t row = 0; row < n; row++)
-        differentiate(w, row, b->padded, first + row - b->first, s->scale);
+        differentiate(w, row, b->padded, s->keys ? 0 : first + row - b->first, s->scale);
     mw_pack_again(w->ds_packed, DS_PANEL, w->ds, BLOCK_Q, n, b->padded);
     const struct mw_rows weights = {w->weights, BLOCK_Q}, ds = {w->ds, BLOCK_Q};
     const struct mw_rows k_turned = {head->k_turned + first, head->keys};
@@ -195,6 +195,17 @@ visit_keys(const struct mw_attention *s, const struct head *head, const struct q
                 b->padded, mw_round_up(n, MW_DEEP), true);
 }
 
+MW_INLINE void
+put_or_add(mw_element *x, struct mw_lanes v, int64_t n, bool adds)
+{
+    if (adds) {
+        struct mw_lanes there = mw_take(x, n);
+        MW_EACH_PART (p)
+            v.part[p] += there.part[p];
+    }
+    mw_put(x, v, n);
+}
+
 static void
 put_queries(const struct mw_attention *s, const struct work *w, const struct queries *b)
 {
@@ -203,24 +214,26 @@ put_queries(const struct mw_attention *s, const struct work *w, const struct que
             float row[MW_LANES] = {0};
             for (int64_t lane = 0; lane < mw_smaller(MW_LANES, s->head_dim - c); lane++)
                 row[lane] = w->dq[(c + lane) * BLOCK_Q + i];
-            mw_put(b->dq + i * s->ld_q + c, mw_lanes_load(row), s->head_dim - c);
+            put_or_add(b->dq + i * s->ld_q + c, mw_lanes_load(row), s->head_dim - c, s->adds_q);
         }
     }
 }
 
 static void
-put_sums(mw_element *out, int64_t ld, const float *sums, int64_t dim, int64_t rows, int64_t columns)
+put_sums(const struct mw_attention *s, mw_element *out, int64_t ld, const struct head *head,
+         const float *sums)
 {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < columns; c += MW_LANES)
-            mw_put(out + r * ld + c, mw_lanes_load(sums + r * dim + c), columns - c);
+    for (int64_t r = 0; r < mw_keys_of(s); r++)
+        for (int64_t c = 0; c < s->head_dim; c += MW_LANES)
+            put_or_add(out + r * ld + c, mw_lanes_load(sums + r * head->dim + c), s->head_dim - c,
+                       s->adds_kv);
 }
 
 static void
 visit_queries(const struct mw_attention *s, const struct head *head, const struct queries *b)
 {
     load_queries(s, head, b);
-    for (int64_t first = 0; first < b->first + b->n; first += BLOCK_K)
+    for (int64_t first = 0; first < b->keys; first += BLOCK_K)
         visit_keys(s, head, b, first);
     put_queries(s, head->work, b);
 }
@@ -238,10 +251,11 @@ differentiate_head(const struct mw_attention *s, const struct pointers *x, int64
 {
     struct head head = lay_out(s, x->scratch);
     int64_t token = b * s->seq, group = s->heads / s->kv_heads;
-    head.k = x->k + token * s->ld_k + g * s->head_dim;
-    head.v = x->v + token * s->ld_v + g * s->head_dim;
-    memset(head.dk, 0, (size_t)(s->seq * head.dim) * sizeof *head.dk);
-    memset(head.dv, 0, (size_t)(s->seq * head.dim) * sizeof *head.dv);
+    int64_t keys = mw_keys_of(s), key = b * keys;
+    head.k = x->k + key * s->ld_k + g * s->head_dim;
+    head.v = x->v + key * s->ld_v + g * s->head_dim;
+    memset(head.dk, 0, (size_t)(keys * head.dim) * sizeof *head.dk);
+    memset(head.dv, 0, (size_t)(keys * head.dim) * sizeof *head.dv);
     turn_keys(s, &head);
     for (int64_t h = g * group; h < (g + 1) * group; h++) {
         for (int64_t first = 0; first < s->seq; first += BLOCK_Q) {
@@ -252,17 +266,16 @@ differentiate_head(const struct mw_attention *s, const struct pointers *x, int64
                                     x->o + at_o,
                                     x->d_o + at_o,
                                     x->dq + at_q,
-                                    x->lse + (b * s->heads + h) * s->seq + first,
+                                    x->lse + mw_lse_at(s, b, h) + first,
                                     first,
                                     n,
-                                    mw_round_up(n, MW_LANES)};
+                                    mw_round_up(n, MW_LANES),
+                                    mw_keys_seen(s, first, n)};
             visit_queries(s, &head, &block);
         }
     }
-    put_sums(x->dk + token * s->ld_k + g * s->head_dim, s->ld_k, head.dk, head.dim, s->seq,
-             s->head_dim);
-    put_sums(x->dv + token * s->ld_v + g * s->head_dim, s->ld_v, head.dv, head.dim, s->seq,
-             s->head_dim);
+    put_sums(s, x->dk + key * s->ld_k + g * s->head_dim, s->ld_k, &head, head.dk);
+    put_sums(s, x->dv + key * s->ld_v + g * s->head_dim, s->ld_v, &head, head.dv);
 }
 
 void

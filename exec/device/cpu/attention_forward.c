@@ -1,7 +1,7 @@
 /*
- * Causal attention by blocks of queries and keys with a running maximum and sum (FlashAttention,
- * arXiv 2205.14135, Algorithm 1).  A thread takes CHUNK queries of one head of k and v, packs the
- * keys and values that they see, and goes through the heads of the group.
+ * Attention by blocks of queries and keys with a running maximum and sum (FlashAttention,
+ * arXiv 2205.14135, Algorithm 1), causal, or of all keys.  A thread takes CHUNK queries of one head
+ * of k and v, packs the keys and values that they see, and goes through the heads of the group.
  */
 #include "exec/device/cpu/attention.h"
 #include "exec/device/cpu/isa.h"
@@ -32,19 +32,19 @@ struct packed {
     int64_t dim;              /* padded */
 };
 
-/* A block of at most BLOCK_Q queries of one head. */
+/* A block of at most BLOCK_Q queries of one head, which sees the first so many keys. */
 struct queries {
     const mw_element *q;
     mw_element *o;
     float *lse;
-    int64_t first, n;
+    int64_t first, n, keys;
 };
 
 /* Without a scratch: where things would lie. */
 static struct packed
 describe(const struct mw_attention *s)
 {
-    int64_t keys = mw_round_up(s->seq, MW_PANEL);
+    int64_t keys = mw_round_up(mw_keys_of(s), MW_PANEL);
     /* One panel more, so that they begin in different sets of the caches. */
     return (struct packed){.k_panel = mw_steps(s->head_dim) * MW_PANEL,
                            .v_panel = mw_steps(keys) * MW_PANEL + MW_PANEL,
@@ -54,7 +54,7 @@ describe(const struct mw_attention *s)
 static int64_t
 k_words(const struct mw_attention *s, const struct packed *p)
 {
-    return mw_round_up(s->seq, MW_PANEL) / MW_PANEL * p->k_panel;
+    return mw_round_up(mw_keys_of(s), MW_PANEL) / MW_PANEL * p->k_panel;
 }
 
 static int64_t
@@ -85,6 +85,15 @@ mask_later(float *scores, int64_t rows, int64_t first_row, int64_t first_key, in
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = first_row + i + 1 - first_key; j < keys; j++)
+            scores[i * BLOCK_K + j] = MW_MASKED;
+}
+
+/* Columns that pad a panel are no keys. */
+static void
+mask_padding(float *scores, int64_t rows, int64_t keys, int64_t padded)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = keys; j < padded; j++)
             scores[i * BLOCK_K + j] = MW_MASKED;
 }
 
@@ -132,12 +141,14 @@ visit_keys(const struct mw_attention *s, const struct packed *p, const struct qu
            struct mw_rows q, int64_t first, float scale)
 {
     struct work *w = p->work;
-    int64_t seen = mw_smaller(block->first + block->n - first, BLOCK_K);
+    int64_t seen = mw_smaller(block->keys - first, BLOCK_K);
     int64_t keys = mw_round_up(seen, MW_PANEL);
     const mw_right *k = p->k + first / MW_PANEL * p->k_panel;
     mw_multiply(mw_panel_of(w->scores, BLOCK_K, q, k, p->k_panel), block->n, keys, s->head_dim,
                 false);
-    if (first + keys > block->first)
+    if (s->keys)
+        mask_padding(w->scores, block->n, seen, keys);
+    else if (first + keys > block->first)
         mask_later(w->scores, block->n, block->first, first, keys);
     for (int64_t i = 0; i < block->n; i++)
         take_in(w, i, keys, scale, p->dim);
@@ -173,7 +184,7 @@ attend(const struct mw_attention *s, const struct packed *p, const struct querie
     }
     const struct mw_rows q =
         mw_rows_of(w->q, MW_CPU_HEAD_DIM_MAX, block->q, s->ld_q, block->n, s->head_dim);
-    for (int64_t first = 0; first < block->first + block->n; first += BLOCK_K)
+    for (int64_t first = 0; first < block->keys; first += BLOCK_K)
         visit_keys(s, p, block, q, first, s->scale * MW_LOG2_E);
     put_queries(s, p, block);
 }
@@ -192,17 +203,20 @@ attend_chunk(const struct mw_attention *s, mw_element *o, float *lse, const mw_e
 {
     struct packed p = lay_out(s, scratch);
     int64_t end = mw_smaller(first + CHUNK, s->seq), group = s->heads / s->kv_heads;
-    mw_pack_transposed(p.k, p.k_panel, k + b * s->seq * s->ld_k + g * s->head_dim, s->ld_k, end,
+    int64_t keys = mw_keys_seen(s, first, end - first), key = b * mw_keys_of(s);
+    mw_pack_transposed(p.k, p.k_panel, k + key * s->ld_k + g * s->head_dim, s->ld_k, keys,
                        s->head_dim);
-    mw_pack_rows(p.v, p.v_panel, v + b * s->seq * s->ld_v + g * s->head_dim, s->ld_v, end,
-                 s->head_dim);
-    mw_clear_steps(p.v, p.v_panel, p.dim, end, mw_round_up(end, MW_PANEL));
+    mw_pack_rows(p.v, p.v_panel, v + key * s->ld_v + g * s->head_dim, s->ld_v, keys, s->head_dim);
+    mw_clear_steps(p.v, p.v_panel, p.dim, keys, mw_round_up(keys, MW_PANEL));
     for (int64_t h = g * group; h < (g + 1) * group; h++) {
         for (int64_t at = first; at < end; at += BLOCK_Q) {
-            int64_t token = b * s->seq + at;
-            struct queries block = {
-                q + token * s->ld_q + h * s->head_dim, o + token * s->ld_o + h * s->head_dim,
-                lse + (b * s->heads + h) * s->seq + at, at, mw_smaller(BLOCK_Q, end - at)};
+            int64_t token = b * s->seq + at, n = mw_smaller(BLOCK_Q, end - at);
+            struct queries block = {q + token * s->ld_q + h * s->head_dim,
+                                    o + token * s->ld_o + h * s->head_dim,
+                                    lse + mw_lse_at(s, b, h) + at,
+                                    at,
+                                    n,
+                                    mw_keys_seen(s, at, n)};
             attend(s, &p, &block);
         }
     }

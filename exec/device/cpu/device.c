@@ -165,6 +165,7 @@ kernels_of(const struct mw_cpu_device *device)
     }
 #define MW_KERNEL_EXPERTS MW_KERNEL
 #define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
+#define MW_KERNEL_RING MW_KERNEL
 #include "exec/operators/kernel_list.h"
 
 const struct mw_kernels mw_cpu_device_kernels = {
@@ -181,5 +182,6 @@ const struct mw_kernels mw_cpu_device_kernels = {
 #define MW_KERNEL_SCRATCH MW_KERNEL
 #define MW_KERNEL_EXPERTS MW_KERNEL
 #define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
+#define MW_KERNEL_RING MW_KERNEL
 #include "exec/operators/kernel_list.h"
 };

@@ -21,6 +21,7 @@
     int64_t MW_CPU(name)(MW_BARE parameters, int threads);
 #define MW_KERNEL_EXPERTS MW_KERNEL
 #define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
+#define MW_KERNEL_RING MW_KERNEL
 #include "exec/operators/kernel_list.h"
 
 int64_t MW_CPU(gemm_scratch_bytes)(const struct mw_product *product, int threads);

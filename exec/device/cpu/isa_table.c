@@ -14,6 +14,7 @@
     }
 #define MW_KERNEL_EXPERTS MW_KERNEL
 #define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
+#define MW_KERNEL_RING MW_KERNEL
 #include "exec/operators/kernel_list.h"
 
 static void
@@ -43,6 +44,7 @@ const struct mw_cpu_kernels MW_CPU(table) = {
 #define MW_KERNEL_SCRATCH MW_KERNEL
 #define MW_KERNEL_EXPERTS MW_KERNEL
 #define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
+#define MW_KERNEL_RING MW_KERNEL
 #include "exec/operators/kernel_list.h"
     .gemm_scratch_bytes = MW_CPU(gemm_scratch_bytes),
     .gemm = call_gemm,

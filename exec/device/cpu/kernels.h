@@ -34,6 +34,7 @@ struct mw_cpu_kernels {
     int64_t (*name)(MW_BARE parameters, int threads);
 #define MW_KERNEL_EXPERTS MW_KERNEL
 #define MW_KERNEL_EXPERTS_SCRATCH MW_KERNEL_SCRATCH
+#define MW_KERNEL_RING MW_KERNEL
 #include "exec/operators/kernel_list.h"
 
     /* The product by own code, where the matrix library lacks the type.  scratch:

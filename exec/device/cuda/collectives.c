@@ -248,8 +248,8 @@ exchange_pieces(struct mw_cuda_peers *peers, int stream, char *to, const char *f
 }
 
 static bool
-all_to_all(void *self, int stream, void *to, const void *from, const struct mw_ranks_rows *rows,
-           GError **error)
+exchange_rows(void *self, int stream, void *to, const void *from, const struct mw_ranks_rows *rows,
+              GError **error)
 {
     struct mw_cuda_peers *peers = self;
     bool good = begin(peers, stream, error);
@@ -321,7 +321,7 @@ const struct mw_collectives mw_cuda_collectives = {
     .all_gather = all_gather,
     .reduce_scatter = reduce_scatter,
     .all_reduce = all_reduce,
-    .all_to_all = all_to_all,
+    .exchange_rows = exchange_rows,
     .broadcast = broadcast,
     .send = send,
     .receive = receive,

@@ -43,6 +43,13 @@ suits(void *device, const struct mw_decoder *decoder, GError **error)
                     cuda->gpu.ordinal);
         return false;
     }
+    if (mw_decoder_rings(decoder)) {
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
+                    "GPU %d: keys and values that pass around a ring of ranks: must be whole "
+                    "sequences to run on a GPU (on the cpu a ring runs)",
+                    cuda->gpu.ordinal);
+        return false;
+    }
     if (decoder->head_dim % 2 == 0 && decoder->head_dim <= MW_CUDA_HEAD_DIM_MAX)
         return true;
     g_set_error(error, MW_ERROR, MW_ERROR_INVALID,

@@ -8,9 +8,12 @@
 #include "exec/trainer/internal.h"
 
 bool
-mw_trainer_is_exchange(const struct mw_work *work)
+mw_trainer_is_dispatch(const struct mw_work *work)
 {
-    return work->kind == MW_OP_ALL_TO_ALL && work->object == MW_OBJECT_ACTIVATIONS;
+    const struct mw_operator_row *row = mw_operator_row(work->operator_);
+
+    return work->kind == MW_OP_ALL_TO_ALL && work->object == MW_OBJECT_ACTIVATIONS &&
+           (row->takes_tokens || row->returns_tokens);
 }
 
 /* Where the rows of each expert here begin, and all end. */
@@ -45,14 +48,14 @@ tell_visits(struct mw_trainer *trainer, int stream, GError **error)
 }
 
 bool
-mw_trainer_exchange(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+mw_trainer_dispatch(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     struct mw_op it = *op;
     int stream = mw_trainer_stream(trainer, op);
 
     it.tile = 0; /* tokens are of no part of the weights */
     struct mw_compute compute = mw_trainer_bind(trainer, &it);
-    struct mw_exchanged what = mw_compute_exchanged(&compute);
+    struct mw_dispatched what = mw_compute_dispatched(&compute);
     struct mw_ranks_rows rows = {
         .row_bytes = mw_trainer_element_bytes(trainer) * compute.decoder->hidden,
         .experts = (int)mw_decoder_experts_here(compute.decoder),
@@ -61,6 +64,6 @@ mw_trainer_exchange(struct mw_trainer *trainer, const struct mw_op *op, GError *
     };
 
     return (what.back || tell_visits(trainer, stream, error)) &&
-           trainer->collectives->all_to_all(trainer->peers, stream, what.to, what.from, &rows,
-                                            error);
+           trainer->collectives->exchange_rows(trainer->peers, stream, what.to, what.from, &rows,
+                                               error);
 }

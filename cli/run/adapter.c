@@ -1,0 +1,79 @@
+#include "cli/run/adapter.h"
+
+#include <string.h>
+
+#include "base/typed.h"
+#include "cli/options.h"
+#include "cli/run/options.h"
+#include "model/model.h"
+
+/* "lora:4@qkv+mlp-up".  g_free it. */
+static char *
+train_text(const struct mw_adapter_config *config)
+{
+    GString *text = g_string_new(NULL);
+    char between = '@';
+
+    g_string_printf(text, "lora:%" G_GINT64_FORMAT, config->rank);
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        if (config->adapted >> i & 1) {
+            g_string_append_printf(text, "%c%s", between, mw_operator_name(i));
+            between = '+';
+        }
+    return g_string_free(text, FALSE);
+}
+
+static void
+take(const char *name, const char *value, GString *said)
+{
+    if (cli_options_take(name, value, false))
+        g_string_append_printf(said, "%s--%s %s", said->len ? ", " : "", name, value);
+}
+
+static void
+find_adapters(void *data, const char *name, const char *text)
+{
+    bool *has = data;
+
+    *has = *has || (!strcmp(name, "train") && strstr(text, "lora:"));
+}
+
+/* Without adapters to train there is nothing that an alpha could be of. */
+static void
+take_open(const struct mw_adapter_config *config, GString *said)
+{
+    g_autofree char *train = train_text(config), *alpha = mw_typed(config->alpha);
+    bool has = false;
+
+    if (config->adapted)
+        take("train", train, said);
+    cli_options_each(find_adapters, &has);
+    if (has)
+        take("lora-alpha", alpha, said);
+}
+
+bool
+cli_run_adapter_complete(bool planned, GError **error)
+{
+    g_autofree char *folder = cli_run_options_adapter();
+    struct mw_adapter_config config;
+
+    if (!folder)
+        return true;
+    g_autofree char *path = g_build_filename(folder, "adapter_config.json", NULL);
+    if (!mw_model_read_adapter_config(path, &config, error))
+        return false;
+    g_autoptr(GString) said = g_string_new(NULL);
+    if (!planned)
+        take_open(&config, said);
+    if (said->len)
+        g_string_prepend(said, "taken from its adapter_config.json: ");
+    if (config.dropout > 0)
+        g_string_append_printf(said,
+                               "%slora_dropout %.15g is not followed: trained on without "
+                               "dropout",
+                               said->len ? "; " : "", config.dropout);
+    if (said->len)
+        cli_run_options_say(g_strdup_printf("--adapter %s: %s", folder, said->str));
+    return true;
+}
