@@ -237,6 +237,8 @@ REFUSED = {
 }
 REFUSED_OF_RANKS = {
     "--ep 2 --tp 2": ["--ep 2", "--tp 1"],
+    "--ep 2 --cp 2": ["--ep 2", "--cp 1"],
+    "--capacity-factor 1 --cp 2": ["--capacity-factor 1", "--cp 1"],
     "--tp 2": ["--tp 2", "experts", "--tp 1"],
     "--pp 2 --grad-accum 4 --schedule zb-h1": ["--schedule zb-h1", "1f1b"],
 }
