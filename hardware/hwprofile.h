@@ -57,11 +57,12 @@ struct mw_memory_use {
     /* Where parameters are partitioned: the first of these, and copies of a rank's gradients as the
      * plan sums them, wherever off the GPU the state is. */
     double host_bytes_per_partitioned_gradient, host_sum_copies_partitioned;
-    bool swaps_sub_groups;    /* for the drives, in buffers of whole ones; else as planned */
-    double pinned_rounding;   /* share of pinned buffers that are rounded up to powers of 2 */
-    double bytes_per_logit;   /* of logits, loss and their gradients; a plan may keep fewer */
-    bool logits_whole;        /* the loss is computed of all tokens at once */
-    bool checkpoints_whole;   /* each tensor slice keeps all of an activation checkpoint */
+    bool swaps_sub_groups;  /* for the drives, in buffers of whole ones; else as planned */
+    double pinned_rounding; /* share of pinned buffers that are rounded up to powers of 2 */
+    double bytes_per_logit; /* of logits, loss and their gradients; a plan may keep fewer */
+    bool logits_whole;      /* the loss is computed of all tokens at once */
+    bool checkpoints_whole; /* each tensor slice keeps all of an activation checkpoint */
+    bool experts_whole; /* spread experts have room for all tokens of the GPUs that share them */
     double bytes_per_softmax; /* kept of a stored score beside what a product reads; 0: nothing */
     double activations_kept;  /* without recomputation, as a multiple of those counted; 0: the
                                  * bound of eager frameworks */

@@ -144,6 +144,18 @@ mw_model_filled_rows(const struct mw_model *model, const struct mw_shape *shape)
     return MIN(mw_model_expert_rows(model, shape), mw_model_expert_rows(model, &unlimited));
 }
 
+int64_t
+mw_model_expert_room(const struct mw_model *model, const struct mw_shape *shape)
+{
+    int64_t ep = MAX(1, shape->ep), here = model->experts / ep;
+    int64_t rows = mw_model_expert_rows(model, shape);
+    int64_t tokens = mw_divide_up(MW_PRODUCT(shape->sequences, shape->seq), MAX(1, shape->cp));
+
+    if (ep == 1 || !shape->all_visit_one || shape->capacity_factor > 0)
+        return rows;
+    return MW_PRODUCT(ep, tokens, MIN(model->experts_per_token, here));
+}
+
 struct mw_walk
 mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
               struct mw_block_traits block)
@@ -158,6 +170,7 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
         .context = shape->context,
         .limited = block.experts && shape->capacity_factor > 0,
         .expert_rows = block.experts ? mw_model_expert_rows(model, shape) : 0,
+        .room_rows = block.experts ? mw_model_expert_room(model, shape) : 0,
         .filled_rows = block.experts ? mw_model_filled_rows(model, shape) : 0,
         .shares = shape->sequence_parallel ? shape->tp : 1,
         .seq = shape->seq,
@@ -516,37 +529,72 @@ encoding_of(const struct mw_walk *walk, int operator_, const struct mw_operator_
     return walk->kept_as.dtype == MW_DTYPE_MXFP8 ? MW_ENCODING_MXFP8 : MW_ENCODING_COUNT;
 }
 
-/* Elements of so wide a tensor.  Experts may have other rows than tokens visit. */
+static bool
+is_of_experts_rows(enum mw_width wide)
+{
+    return wide == MW_WIDTH_COPIES || wide == MW_WIDTH_RANK_COPIES || wide == MW_WIDTH_INNER ||
+           wide == MW_WIDTH_UP;
+}
+
+/* Elements of so wide a tensor, where experts have so many rows. */
 static int64_t
-elements_of(const struct mw_walk *walk, enum mw_width wide)
+elements_of_rows(const struct mw_walk *walk, enum mw_width wide, int64_t rows)
 {
     const int64_t *width = walk->dims.width;
 
-    if (!walk->limited || (wide != MW_WIDTH_COPIES && wide != MW_WIDTH_RANK_COPIES &&
-                           wide != MW_WIDTH_INNER && wide != MW_WIDTH_UP))
-        return MW_PRODUCT(walk->tokens, width[wide]);
     if (wide == MW_WIDTH_COPIES || wide == MW_WIDTH_RANK_COPIES)
-        return MW_PRODUCT(walk->expert_rows,
-                          width[wide == MW_WIDTH_COPIES ? MW_WIDTH_HIDDEN : MW_WIDTH_RANK]);
+        return MW_PRODUCT(rows, width[wide == MW_WIDTH_COPIES ? MW_WIDTH_HIDDEN : MW_WIDTH_RANK]);
     return MW_PRODUCT(wide == MW_WIDTH_UP ? walk->model->mlp_matrices - 1 : 1,
                       MW_SUM(MW_PRODUCT(walk->tokens, width[MW_WIDTH_FFN]),
-                             MW_PRODUCT(walk->expert_rows, width[MW_WIDTH_EXPERT])));
+                             MW_PRODUCT(rows, width[MW_WIDTH_EXPERT])));
+}
+
+/* Experts may have other rows than tokens visit. */
+static int64_t
+elements_of(const struct mw_walk *walk, enum mw_width wide)
+{
+    if (!walk->limited || !is_of_experts_rows(wide))
+        return MW_PRODUCT(walk->tokens, walk->dims.width[wide]);
+    return elements_of_rows(walk, wide, walk->expert_rows);
+}
+
+/* What is held of it: there is room for more rows than come on average. */
+static int64_t
+room_of(const struct mw_walk *walk, enum mw_width wide)
+{
+    if (walk->room_rows == walk->expert_rows || !is_of_experts_rows(wide))
+        return elements_of(walk, wide);
+    return elements_of_rows(walk, wide, walk->room_rows);
 }
 
 /* Elements of a pass.  With sequence parallelism (Korthikanti et al., arXiv 2205.05198,
  * Sec. 4.2.2) what is as wide as the hidden size is sliced too, by tokens: the passes over it, and
  * what is kept, Eq. 4.  Slices send tokens of their own to spread experts, and weight what comes
  * back, but have the inputs of all for the experts' products. */
+static bool
+is_sent(const struct mw_walk *walk, int operator_, const struct mw_operator_pass *pass)
+{
+    return mw_dims_have(&walk->dims, MW_HAS(EXPERTS_SPREAD)) && !pass->of_weights &&
+           (pass->width == MW_WIDTH_COPIES || pass->width == MW_WIDTH_EXPERTS) &&
+           !mw_operator_row(operator_)->part_of;
+}
+
 static int64_t
 pass_elements(const struct mw_walk *walk, int operator_, const struct mw_operator_pass *pass)
 {
-    bool sent = mw_dims_have(&walk->dims, MW_HAS(EXPERTS_SPREAD)) && !pass->of_weights &&
-                (pass->width == MW_WIDTH_COPIES || pass->width == MW_WIDTH_EXPERTS) &&
-                !mw_operator_row(operator_)->part_of;
     if (pass->width == MW_WIDTH_HIDDEN)
         return MW_PRODUCT(mw_divide_up(walk->tokens, walk->shares), walk->dims.width[pass->width]);
     int64_t elements = elements_of(walk, pass->width);
-    return sent ? mw_divide_up(elements, walk->shares) : elements;
+    return is_sent(walk, operator_, pass) ? mw_divide_up(elements, walk->shares) : elements;
+}
+
+/* What a rank sends to experts is that of its own tokens; what comes there may be of all. */
+static int64_t
+kept_elements(const struct mw_walk *walk, int operator_, const struct mw_operator_pass *pass)
+{
+    if (pass->width == MW_WIDTH_HIDDEN || is_sent(walk, operator_, pass))
+        return pass_elements(walk, operator_, pass);
+    return room_of(walk, pass->width);
 }
 
 static void
@@ -556,7 +604,7 @@ add_kept(struct mw_operator_info *info, const struct mw_walk *walk,
     int64_t element_bytes = is_kept_cast(walk, (int)info->operator_, pass)
                                 ? mw_dtype_element_bytes(walk->product_dtype)
                                 : walk->element_bytes[pass->element];
-    int64_t elements = MW_PRODUCT(pass->kept, pass_elements(walk, (int)info->operator_, pass));
+    int64_t elements = MW_PRODUCT(pass->kept, kept_elements(walk, (int)info->operator_, pass));
     int encoding = encoding_of(walk, (int)info->operator_, pass);
     double sparsity = walk->kept_as.relu_sparsity;
 
@@ -596,7 +644,7 @@ add_passes(struct mw_operator_info *info, const struct mw_walk *walk,
     for (int i = 0; i < MW_OPERATOR_OUTPUTS_MAX; i++)
         info->output_bytes =
             MW_SUM(info->output_bytes, MW_PRODUCT(walk->element_bytes[row->output_element],
-                                                  elements_of(walk, row->output[i])));
+                                                  room_of(walk, row->output[i])));
     if (info->trained && info->product_count && info->params)
         info->results_bytes = MW_SUM(info->results_bytes, info->output_bytes);
 }

@@ -15,6 +15,7 @@ struct mw_walk {
     int64_t sequences, text; /* text: tokens of a sequence of the model, of which lines speak */
     bool limited;            /* experts have a capacity */
     int64_t expert_rows, filled_rows; /* of all experts of a mixture: mw_model_expert_rows */
+    int64_t room_rows;                /* that there is room for: mw_model_expert_room */
     int64_t window;                   /* of attention; 0: it sees all keys */
     enum mw_dtype dtype;
     struct mw_trained trained;

@@ -70,6 +70,17 @@ check_experts(struct mw_plan_check *check, const struct mw_decoder *d)
                               "decoder: %" PRId64 " experts, of which a token visits %" PRId64
                               ": out of range",
                               d->experts, d->experts_per_token);
+    if (d->rows_of_expert < 0 || d->rows_of_expert > MW_DECODER_POSITIONS_MAX)
+        return mw_plan_refuse(check, "decoder: experts that take %" PRId64 " rows: out of range",
+                              d->rows_of_expert);
+    if (d->spread.count < 0 || d->spread.index < 0 ||
+        (mw_decoder_is_spread(d)
+             ? d->experts % d->spread.count || d->spread.index >= d->spread.count
+             : d->spread.index))
+        return mw_plan_refuse(check,
+                              "decoder: %" PRId64 " experts, spread over %" PRId64
+                              " ranks: must be as many on each",
+                              d->experts, d->spread.count);
     return !d->mlp_bias ||
            mw_plan_refuse(check, "decoder: %s has no biases of experts", d->family->name);
 }

@@ -418,12 +418,13 @@ check_marks(const struct row *row, uint32_t index, const struct expected *it)
 static int64_t
 tokens_of_product(const struct mw_decoder *decoder, const struct mw_work *work, int64_t tokens)
 {
-    bool of_experts = decoder->experts && (work->operator_ == MW_OPERATOR_MLP_UP ||
-                                           work->operator_ == MW_OPERATOR_MLP_DOWN);
+    bool within = !mw_decoder_is_spread(decoder) && (work->operator_ == MW_OPERATOR_MLP_UP ||
+                                                     work->operator_ == MW_OPERATOR_MLP_DOWN);
+    bool of_experts =
+        decoder->experts && (within || mw_operator_row(work->operator_)->part_of != 0);
+    int64_t here = mw_decoder_experts_here(decoder);
 
-    return of_experts
-               ? (tokens * decoder->experts_per_token + decoder->experts - 1) / decoder->experts
-               : tokens;
+    return of_experts ? (mw_decoder_result_rows(decoder, tokens) + here - 1) / here : tokens;
 }
 
 /* The works' products and attention are of the tokens that the step's shape says. */

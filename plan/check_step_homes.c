@@ -50,6 +50,12 @@ check_tensor(struct mw_step_check *check, uint32_t t)
             !mw_operator_row(i)->part_of)
             return mw_plan_refuse(&check->base, "tensor %u: is spread over %u ranks, and %s is not",
                                   t, tensor->spread, mw_operator_name(i));
+    const struct mw_decoder *decoder = &plan->shape.decoder;
+    if (plan->shape.has_decoder && tensor->spread > 1 && tensor->spread != decoder->spread.count)
+        return mw_plan_refuse(&check->base,
+                              "tensor %u: is spread over %u ranks, and the decoder's experts over "
+                              "%" PRId64,
+                              t, tensor->spread, decoder->spread.count);
     if (tensor->spread > 1 && check->dp % tensor->spread)
         return mw_plan_refuse(&check->base,
                               "tensor %u: is spread over %u ranks, which do not divide %" PRId64, t,

@@ -33,6 +33,12 @@ struct mw_slice {
     int64_t vocab; /* of the whole: the last slice may have fewer, and the rest of its rows is 0 */
 };
 
+/* Which of several ranks that share a mixture's experts a decoder is of: each has as many, one
+ * after the other (docs/MODEL.md 2.16).  Count 0 or 1: it has all. */
+struct mw_spread {
+    int64_t count, index;
+};
+
 struct mw_decoder {
     const struct mw_family *family; /* a family that can run; a plan's text has its name */
     enum mw_decoder_kind kind;
@@ -52,6 +58,8 @@ struct mw_decoder {
     /* A mixture: the MLP of every layer is so many experts, each as wide as ffn, of which a token
      * visits some (docs/MODEL.md 2.6); experts 0: it is one MLP. */
     int64_t experts, experts_per_token;
+    int64_t rows_of_expert;   /* rows of a rank's micro-batch that an expert takes: it drops what is
+                               * more (docs/MODEL.md 2.15); 0: it takes all */
     bool router_renormalizes; /* the probabilities of those that a token visits are divided by their
                                * sum: Mixtral; else they are the router's own: Switch
                                * (arXiv 2101.03961, Eq. 2) */
@@ -60,6 +68,7 @@ struct mw_decoder {
     double lora_alpha;     /* their results are multiplied by alpha / rank */
     uint32_t lora_adapted; /* operators that have them: bits 1 << enum mw_operator */
     struct mw_slice slice;
+    struct mw_spread spread;
     struct mw_context_share context; /* the tokens of each sequence that a rank has */
     bool copies_embedding; /* of a stage of a pipeline whose model is tied: the logits have a matrix
                             * of their own, which is as the embedding's in the first stage */
@@ -108,6 +117,41 @@ struct mw_decoder mw_decoder_whole(const struct mw_decoder *slice);
 /* Rows of the vocabulary that a slice has, and the number of the first one. */
 int64_t mw_decoder_first_token(const struct mw_decoder *decoder);
 int64_t mw_decoder_tokens(const struct mw_decoder *decoder);
+
+static inline bool
+mw_decoder_is_spread(const struct mw_decoder *decoder)
+{
+    return decoder->spread.count > 1;
+}
+
+/* Experts whose parameters it has. */
+static inline int64_t
+mw_decoder_experts_here(const struct mw_decoder *decoder)
+{
+    return mw_decoder_is_spread(decoder) ? decoder->experts / decoder->spread.count
+                                         : decoder->experts;
+}
+
+/* Rows of a rank's tokens that experts give results for: one for each expert that a token visits,
+ * or as many as all experts take. */
+static inline int64_t
+mw_decoder_result_rows(const struct mw_decoder *decoder, int64_t tokens)
+{
+    return decoder->rows_of_expert ? decoder->experts * decoder->rows_of_expert
+                                   : decoder->experts_per_token * tokens;
+}
+
+/* Rows that a rank's experts have room for: those, or where experts are spread as many as can come,
+ * if all tokens of all ranks that share them visit those of this one. */
+static inline int64_t
+mw_decoder_expert_rows(const struct mw_decoder *decoder, int64_t tokens)
+{
+    int64_t here = mw_decoder_experts_here(decoder), visits = decoder->experts_per_token;
+
+    if (!mw_decoder_is_spread(decoder) || decoder->rows_of_expert)
+        return mw_decoder_result_rows(decoder, tokens);
+    return decoder->spread.count * (visits < here ? visits : here) * tokens;
+}
 
 /* Limits of these numbers. */
 #define MW_DECODER_EPSILON_MAX 1.0

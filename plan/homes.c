@@ -65,11 +65,28 @@ mw_tensor_part_elements(const struct mw_tensor *tensor, uint32_t tile)
     return rows * tensor->row_elements + (tile ? 0 : others);
 }
 
+uint32_t
+mw_tensor_holder(const struct mw_tensor *tensor, uint32_t dp_rank)
+{
+    return tensor->spread > 1 ? dp_rank / tensor->spread : dp_rank;
+}
+
+uint32_t
+mw_plan_spread(const struct mw_plan *plan)
+{
+    uint32_t spread = 1;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (plan->tensors[t].spread > spread)
+            spread = plan->tensors[t].spread;
+    return spread;
+}
+
 struct mw_range
 mw_tensor_shard(const struct mw_tensor *tensor, uint32_t dp_rank, uint32_t tile)
 {
     int64_t all = mw_tensor_part_elements(tensor, tile);
-    int64_t first = least(all, dp_rank * tensor->shard_elements);
+    int64_t first = least(all, mw_tensor_holder(tensor, dp_rank) * tensor->shard_elements);
 
     return (struct mw_range){first, least(tensor->shard_elements, all - first)};
 }
@@ -94,7 +111,8 @@ int64_t
 mw_tensor_place(const struct mw_tensor *tensor, enum mw_home home, uint32_t dp_rank, uint32_t tile,
                 int64_t element)
 {
-    int64_t before = is_whole(tensor, home) ? 0 : dp_rank * tensor->shard_elements;
+    int64_t before =
+        is_whole(tensor, home) ? 0 : mw_tensor_holder(tensor, dp_rank) * tensor->shard_elements;
 
     return tile * stride(tensor, home) + element - before;
 }

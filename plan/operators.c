@@ -200,7 +200,7 @@ static const struct mw_operator_parameter mlp_up_parameters[] = {
     MATRIX(MATRIX, EXPERTS, HIDDEN, ROUTER, .when = MW_HAS(EXPERTS_WITHIN)),
     MATRIX(MATRIX, FFN, HIDDEN, GATE, .when = MW_HAS(GATE)),
     MATRIX(TWIN, FFN, HIDDEN, UP, ALWAYS),
-    MATRIX(MATRIX, EXPERTS, HIDDEN, NONE, .when = MW_HAS(EXPERTS_SPREAD)),
+    MATRIX(MATRIX, EXPERTS, HIDDEN, ROUTER, .when = MW_HAS(EXPERTS_SPREAD)),
     BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_WITHIN) | MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
     BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_WITHIN) | MW_HAS(MLP_BIAS)),
     BIAS(BIAS, EXPERTS, NONE, MW_HAS(EXPERTS) | MW_HAS(ROUTER_BIAS)),
@@ -227,15 +227,16 @@ static const struct mw_operator_pass mlp_up_passes[] = {
  * is sorted by expert before, and sorted back behind them (Megatron-LM,
  * core/transformer/moe/token_dispatcher.py, sort_chunks_by_idxs). */
 static const struct mw_operator_parameter experts_up_parameters[] = {
-    MATRIX(EXPERTS, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS_SPREAD) | MW_HAS(GATE)),
-    MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, NONE, .when = MW_HAS(EXPERTS_SPREAD)),
+    MATRIX(EXPERTS, EXPERT, HIDDEN, EXPERT_GATE, .when = MW_HAS(EXPERTS_SPREAD) | MW_HAS(GATE)),
+    MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, EXPERT_UP, .when = MW_HAS(EXPERTS_SPREAD)),
     BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_SPREAD) | MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
     BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_SPREAD) | MW_HAS(MLP_BIAS)),
     END,
 };
 
 static const struct mw_operator_parameter experts_down_parameters[] = {
-    MATRIX(EXPERTS, HIDDEN, EXPERT, NONE, .when = MW_HAS(EXPERTS_SPREAD)),
+    MATRIX(EXPERTS, HIDDEN, EXPERT, EXPERT_DOWN, .start = MW_WEIGHT_RESIDUAL,
+           .when = MW_HAS(EXPERTS_SPREAD)),
     END,
 };
 
@@ -641,7 +642,8 @@ mw_decoder_dims(const struct mw_decoder *decoder)
     bool fused_gate = !gpt2 && mw_tensors_share(tensors, MW_WEIGHT_GATE, MW_WEIGHT_UP);
     int64_t queries = decoder->heads * decoder->head_dim;
     int64_t keys = decoder->kv_heads * decoder->head_dim;
-    bool mixture = decoder->experts > 0;
+    bool mixture = decoder->experts > 0, spread = mixture && mw_decoder_is_spread(decoder);
+    int64_t here = mw_decoder_experts_here(decoder);
     int64_t inner = mixture ? decoder->experts_per_token * decoder->ffn : decoder->ffn;
 
     return (struct mw_operator_dims){
@@ -658,7 +660,7 @@ mw_decoder_dims(const struct mw_decoder *decoder)
                 [MW_WIDTH_FFN] = mixture ? 0 : decoder->ffn,
                 [MW_WIDTH_EXPERT] = mixture ? decoder->ffn : 0,
                 [MW_WIDTH_EXPERTS] = decoder->experts,
-                [MW_WIDTH_EXPERTS_HERE] = decoder->experts,
+                [MW_WIDTH_EXPERTS_HERE] = here,
                 [MW_WIDTH_INNER] = inner,
                 [MW_WIDTH_UP] = gpt2 ? inner : 2 * inner,
                 [MW_WIDTH_COPIES] = decoder->experts_per_token * decoder->hidden,
@@ -671,8 +673,10 @@ mw_decoder_dims(const struct mw_decoder *decoder)
         .adapted = decoder->lora_adapted,
         .features = MW_HAS(VOCAB) | MW_HAS(PLAIN_ATTENTION) | MW_HAS(TWO_BRANCHES) |
                     MW_HAS(MLP_KEEPS_INPUT) | MW_HAS(FINAL_NORM) | MW_HAS(LOGITS) |
-                    MW_HAS(NORM_WEIGHTS) |
-                    (mixture ? MW_HAS(EXPERTS) | MW_HAS(EXPERTS_WITHIN) : MW_HAS(DENSE_MLP)) |
+                    MW_HAS(NORM_WEIGHTS) | (mixture ? MW_HAS(EXPERTS) : MW_HAS(DENSE_MLP)) |
+                    features_if(mixture && !spread, MW_HAS(EXPERTS_WITHIN)) |
+                    features_if(spread, MW_HAS(EXPERTS_SPREAD)) |
+                    features_if(spread && here > 1, MW_HAS(EXPERTS_SEVERAL)) |
                     (fused_qkv ? MW_HAS(QKV_FUSED) : MW_HAS(QKV_APART)) |
                     (fused_gate ? MW_HAS(GATE_FUSED) : MW_HAS(UP_APART)) |
                     features_if(!gpt2 && !fused_gate, MW_HAS(GATE_APART)) |

@@ -833,6 +833,10 @@ int64_t mw_tensor_part_elements(const struct mw_tensor *tensor, uint32_t tile);
 struct mw_range {
     int64_t first, elements;
 };
+/* Among the ranks that have the tensor's elements, the number of one of its data-parallel group. */
+uint32_t mw_tensor_holder(const struct mw_tensor *tensor, uint32_t dp_rank);
+/* The most ranks over which a tensor of the plan is spread; 1: over none. */
+uint32_t mw_plan_spread(const struct mw_plan *plan);
 /* A rank's shard of a part, without padding; it may be empty. */
 struct mw_range mw_tensor_shard(const struct mw_tensor *tensor, uint32_t dp_rank, uint32_t tile);
 /* Place of an element of a part in the home of a rank that holds it, in elements. */

@@ -136,6 +136,10 @@ read_decoder(struct mw_plan_reader *reader, struct mw_plan *plan)
         decoder->experts = read_i64(reader, NULL);
         decoder->experts_per_token = read_i64(reader, NULL);
         decoder->router_renormalizes = mw_plan_reader_skip(reader, "renormalized");
+        if (mw_plan_reader_skip(reader, "capacity"))
+            decoder->rows_of_expert = read_i64(reader, NULL);
+        if (mw_plan_reader_skip(reader, "spread"))
+            decoder->spread.count = read_i64(reader, NULL);
     }
     if (!mw_plan_reader_skip(reader, "lora"))
         return;

@@ -33,6 +33,7 @@ mw_decoder_whole(const struct mw_decoder *slice)
 {
     struct mw_decoder whole = *slice;
 
+    whole.spread = (struct mw_spread){0};
     if (!mw_decoder_is_slice(slice))
         return whole;
     whole.heads *= slice->slice.count;

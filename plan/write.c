@@ -231,6 +231,10 @@ write_decoder(struct writer *writer, const struct mw_decoder *decoder)
         put_key(writer, " experts ", decoder->experts);
         put_key(writer, " ", decoder->experts_per_token);
         put_flag(writer, " renormalized", decoder->router_renormalizes);
+        if (decoder->rows_of_expert)
+            put_key(writer, " capacity ", decoder->rows_of_expert);
+        if (mw_decoder_is_spread(decoder))
+            put_key(writer, " spread ", decoder->spread.count);
     }
     if (decoder->lora_rank) {
         put_key(writer, " lora ", decoder->lora_rank);

@@ -699,14 +699,16 @@ mw_settings_run(const struct mw_settings *s, GError **error)
                          "ask `memwall simulate`",
                          group);
     }
-    if (s->capacity_factor > 0)
+    if (s->capacity_factor > 0 && (s->tp > 1 || s->cp > 1))
         return mw_refuse(error,
-                         "{capacity-factor=%.15g}: run does not limit the tokens of experts; leave "
-                         "it out",
+                         "{capacity-factor=%.15g}: run limits whole experts, of whole sequences; "
+                         "give {tp=1} and {cp=1}, or ask `memwall simulate`",
                          s->capacity_factor);
-    if (s->ep > 1)
-        return mw_refuse(
-            error, "{ep=%" G_GINT64_FORMAT "}: run does not spread experts; give {ep=1}", s->ep);
+    if (s->ep > 1 && (s->tp > 1 || s->cp > 1))
+        return mw_refuse(error,
+                         "{ep=%" G_GINT64_FORMAT "}: run spreads whole experts, of whole "
+                         "sequences; give {tp=1} and {cp=1}, or ask `memwall simulate`",
+                         s->ep);
     if (s->layout == MW_LAYOUT_PAPER20)
         return mw_refuse(error, "{state-layout=paper20}: run keeps state as zero16 only; plan and "
                                 "simulate take paper20");

@@ -222,6 +222,11 @@ static const struct mw_profile_key keys[] = {
      "whether each tensor slice keeps whole activation checkpoints; else its part of them, which "
      "is gathered for the recompute",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.checkpoints_whole), 0, 0, NULL},
+    {"memory", "experts_whole", "",
+     "whether experts that are spread over GPUs have room for all tokens of these, in case all "
+     "come "
+     "to one GPU; else for even shares",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.experts_whole), 0, 0, NULL},
     MEMORY("activations_kept", "", activations_kept, 1, 10,
            "activations kept without recomputation, as a multiple of those that a fused backward "
            "needs; default: 1.7, as eager frameworks keep them"),

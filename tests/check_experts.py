@@ -2,7 +2,8 @@
 """Mixtures of experts that run: each step's loss and norm are those of transformers (recorded by
 peer_experts.py), weights have the same bits wherever states live, whatever is recomputed and with
 any number of threads, runs go on where they were killed, ranks and stages train what one rank
-trains, and what does not run is refused in one line; prints TAP.
+trains, ranks that share the experts train what ranks that have all of them do, and what does not
+run is refused in one line; prints TAP.
 """
 import hashlib
 import json
@@ -27,6 +28,18 @@ PLACEMENTS = ["-s ddp", "-s zero-offload", "-s zero-infinity-cpu --param-device 
 DIVIDED = {"data": (2, "-s zero3 --batch 2"), "stages": (2, "-s ddp --batch 1 --grad-accum 4 "
                                                          "--pp 2"),
            "data and stages": (4, "-s zero1 --batch 1 --grad-accum 2 --pp 2")}
+# Ranks, options, of which model; with --ep beside them.
+SPREAD = {"top-1": (2, "-s ddp --batch 2", "switch-1-of-8", 2),
+          "stages": (4, "-s zero1 --batch 1 --grad-accum 2 --pp 2", "mixtral-2-of-4", 2),
+          "all to one rank": (2, "-s zero2 --batch 2 --weights uneven", "mixtral-2-of-4", 2),
+          "capacity": (2, "-s zero3 --batch 2 --capacity-factor 0.75", "mixtral-2-of-4", 2),
+          "top-2": (2, "-s zero3 --batch 1 --grad-accum 2 --activation-checkpoint-interval 1",
+                    "mixtral-2-of-4", 2),
+          "top-4 of four ranks": (4, "-s zero1 --batch 1", "qwen3-4-of-16", 2)}
+# An expert's gradient is one sum over the tokens of all ranks, instead of a sum of the ranks' sums.
+SUMS_APART = 1e-6
+SPREAD_PLACES = ["-s zero3", "-s zero-offload --activation-checkpoint-interval 1",
+                 "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --nvme drive"]
 
 
 def steps_of(path):
@@ -141,6 +154,79 @@ def check_divided(box, count, options):
         yield f"{printed(divided)}, alone {printed(alone)}: {divided.err[-300:]}"
 
 
+def ranked(box, count, line):
+    return box.run(f"run {RANKS} {ASKED} {line}", prefix=[*MPIRUN, str(count)],
+                   **RANKS_ENVIRONMENT)
+
+
+def check_spread(box, count, options, name, ep):
+    box.write("spread.json", json.loads((ROOT / f"tests/fixtures/experts/{name}.json").read_text())
+              ["config"])
+    found = []
+    for degree in (1, ep):
+        answer = ranked(box, count, f"-m spread.json {options} --ep {degree} --steps 3 "
+                        "--log spread.log --overwrite")
+        if answer.status:
+            yield answer.err
+            return
+        found.append(steps_of(box.folder / "spread.log"))
+    for number, (ours, theirs) in enumerate(zip(*found, strict=True), 1):
+        for own, other in zip(ours, theirs):
+            if abs(own / other - 1) > SUMS_APART:
+                yield f"step {number}: {ours}, with all experts on each rank {theirs}"
+
+
+def write_uneven(box):
+    """Weights whose router says the same of all experts: every token visits the first ones."""
+    box.run(f"run -m model.json {ALONE} {ASKED} -s ddp --batch 2 --steps 1 --save uneven")
+    path = box.folder / "uneven/model.safetensors"
+    data = bytearray(path.read_bytes())
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    del header["__metadata__"]  # with the tensors' checksums
+    for name, tensor in header.items():
+        if name.endswith("gate.weight"):
+            first, end = (begin + offset for offset in tensor["data_offsets"])
+            data[first:end] = bytes(end - first)
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[begin:])
+
+
+def tensors(path):
+    """The bytes of each in a file."""
+    data = path.read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    header.pop("__metadata__", None)
+    return {name: data[begin + tensor["data_offsets"][0]:begin + tensor["data_offsets"][1]]
+            for name, tensor in header.items()}
+
+
+def check_spread_bits(box):
+    """A step changes no bit but those of experts, whose gradients are sums in another order."""
+    for degree in (1, 2):
+        answer = ranked(box, 2, f"-m model.json -s ddp --batch 2 --ep {degree} --clip 0 "
+                        f"--steps 1 --save bits{degree}")
+        if answer.status:
+            yield answer.err
+            return
+    whole, spread = (tensors(box.folder / f"bits{degree}/optimizer.safetensors")
+                     for degree in (1, 2))
+    other = {name for name in whole if whole[name] != spread[name]}
+    if whole.keys() != spread.keys() or any(".experts." not in name for name in other):
+        yield f"{sorted(other)}"
+
+
+def check_spread_places(box):
+    made = {}
+    for placement in of_rows(SPREAD_PLACES, 2):
+        answer = ranked(box, 2, f"-m model.json {placement} --ep 2 --batch 1 --grad-accum 2 "
+                        "--steps 3 --save out --overwrite")
+        made[placement] = weights(box, "out") if not answer.status else answer.err
+    if len(set(made.values())) != 1:
+        yield f"{made}"
+
+
 REFUSED = {
     "--tiles 2": ["--tiles 2", "--tiles 1"],
     "--train lora:4": ["--train", "no adapters"],
@@ -150,7 +236,9 @@ REFUSED = {
     "--optimizer sm3": ["--optimizer sm3", "--optimizer adamw"],
 }
 REFUSED_OF_RANKS = {
-    "--ep 2": ["--ep 2", "does not spread experts", "--ep 1"],
+    "--ep 2 --tp 2": ["--ep 2", "--tp 1"],
+    "--ep 2 --cp 2": ["--ep 2", "--cp 1"],
+    "--capacity-factor 1 --cp 2": ["--capacity-factor 1", "--cp 1"],
     "--tp 2": ["--tp 2", "experts", "--tp 1"],
     "--pp 2 --grad-accum 4 --schedule zb-h1": ["--schedule zb-h1", "1f1b"],
 }
@@ -189,7 +277,9 @@ def check_simulated(box):
 
 
 def check_capacity(box):
-    """Planned and simulated, also from a file, and not run, from a file neither."""
+    """Planned and simulated, also from a file, which runs as it was planned.  Half an even share
+    drops tokens; room for all of them changes no bit."""
+    made = {}
     for factor in ("0.5", "1", "1.25"):
         asked = f"-m model.json {ALONE} -s ddp --batch 4 --seq 32 --capacity-factor {factor}"
         box.run(f"plan {asked} -o capacity.plan")
@@ -197,8 +287,34 @@ def check_capacity(box):
                  for what in (asked, f"capacity.plan {ALONE}")]
         if steps[0] != steps[1]:
             yield f"factor {factor}: {steps}"
-        yield from refused(box.run(f"run --plan capacity.plan {ALONE} --backend cpu --data {TEXT}"),
-                           ["capacity.plan", "memwall simulate"])
+    for factor in ("0.5", "2", "none"):
+        asked = f"-m model.json {ALONE} {ASKED} -s ddp --batch 4 --capacity-factor {factor}"
+        box.run(f"plan {asked.replace(f'--backend cpu --dtype fp32 --data {TEXT}', '')} "
+                "--dtype fp32 -o capacity.plan".replace("--lr 1e-3", ""))
+        for way in (asked, f"--plan capacity.plan {ALONE} --backend cpu --data {TEXT} --lr 1e-3"):
+            answer = box.run(f"run {way} --steps 3 --log capacity.log --overwrite")
+            made[factor, way[:6]] = (steps_of(box.folder / "capacity.log") if not answer.status
+                                     else answer.err)
+    for factor in ("0.5", "2", "none"):
+        if made[factor, "-m mod"] != made[factor, "--plan"]:
+            yield f"factor {factor}, from a file: {made}"
+    if made["2", "-m mod"] != made["none", "-m mod"] or \
+            made["0.5", "-m mod"] == made["none", "-m mod"]:
+        yield f"{made}"
+
+
+def check_capacity_resumed(box):
+    line = (f"-m model.json {ALONE} {ASKED} -s ddp --batch 4 --nvme limited --save-every 2 "
+            "--steps {} --capacity-factor 0.75")
+    (box.folder / "limited").mkdir()
+    box.run(f"run {line.format(4)} --save once")
+    box.run(f"run {line.format(2)} --overwrite")
+    for wrong in refused(box.run(f"run {line.format(4).replace('0.75', '1.5')} --resume"),
+                         ["--capacity-factor 1.5", "--capacity-factor 0.75", "export"]):
+        yield wrong
+    answer = box.run("run --resume limited --backend cpu --steps 4 --save again")
+    if answer.status or weights(box, "again") != weights(box, "once"):
+        yield answer.err
 
 
 def tests(box):
@@ -214,8 +330,16 @@ def tests(box):
     yield "refusals", check_refusals(box)
     yield "simulated", check_simulated(box)
     yield "capacity", check_capacity(box)
+    yield "capacity/resumed", check_capacity_resumed(box)
     for name, case in DIVIDED.items() if has_ranks() else ():
         yield f"divided/{name}", check_divided(box, *case)
+    if not has_ranks():
+        return
+    write_uneven(box)
+    for name, case in SPREAD.items():
+        yield f"spread/{name}", check_spread(box, *case)
+    yield "spread/bits", check_spread_bits(box)
+    yield "spread/places", check_spread_places(box)
 
 
 def main():

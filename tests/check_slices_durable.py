@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Durable runs of tensor slices and pipeline stages, from outside; prints TAP.
+"""Durable runs of tensor slices, pipeline stages and spread experts, from outside; prints TAP.
 
 What is resumed, after its last step or after SIGKILL of one rank or of all, has the losses of the
 undisturbed run to the bit.  Another division among ranks, another order of ranks and a missing file
@@ -16,7 +16,7 @@ import sys
 import time
 
 from check_slices import ranks, write_models
-from command import MEMWALL, Answer, Box, of_rows, refused
+from command import MEMWALL, ROOT, Answer, Box, of_rows, refused
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 STEPS = 6
@@ -33,6 +33,8 @@ CASES = {
     "tied, in tiles": ("gpt2", 2, 2, 2, "-s zero1 --tiles 2 --save-every 2"),
     "delayed update": ("llama", 2, 2, 1, "-s zero-offload --dpu-start 2 --save-every 2 "
                        "--activation-checkpoint-interval 1 --activation-device nvme"),
+    "experts": ("mixture", 2, 1, 1, f"{DRIVES} --ep 2"),
+    "experts, saved whole": ("mixture", 4, 1, 1, "-s ddp --ep 2 --save-every 2"),
     "frozen": ("odd", 1, 3, 2, "-s zero1 --train qkv,final-norm --save-every 2"),
 }
 
@@ -105,6 +107,20 @@ def check_damage(box):
     exported = box.run("export drive -o exported")
     if exported.status != 1 or "memwall-rank3-1of1.data" not in exported.err:
         yield f"export: {exported.status}: {exported.err}"
+
+
+def check_experts_damage(box):
+    """A rank's experts have their numbers in the model."""
+    asked = words("mixture", 1, 1, f"{DRIVES} --ep 2")
+    empty(box)
+    yield from good(ranks(box, 2, f"run {asked} --steps 2"))
+    file = box.folder / "drive/memwall-rank1-1of1.data"
+    file.write_bytes(bytes(byte ^ 1 for byte in file.read_bytes()))
+    verified = box.run("verify drive")
+    experts = "model.layers.1.block_sparse_moe.experts"
+    found = f"rank 1: state of {experts}.2.w1.weight to {experts}.3.w2.weight"
+    if verified.status != 1 or found not in verified.out.decode():
+        yield f"verify: {verified.status}: {verified.out.decode()}"
 
 
 # --- kills ----------------------------------------------------------------------------------------
@@ -271,14 +287,18 @@ def tests(box):
     rng = random.Random(5)
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(40000)))
     write_models(box)
+    recorded = json.loads((ROOT / "tests/fixtures/experts/mixtral-2-of-4.json").read_text())
+    box.write("mixture.json", json.dumps(recorded["config"]))
     for name, case in of_rows(CASES.items(), 2):
         yield f"resumed/{name}", check_resume(box, *case)
     yield "damaged", check_damage(box)
+    yield "damaged/experts", check_experts_damage(box)
     yield "refused", check_refused(box)
     yield "files of another run", check_another_run(box)
     yield "killed/drives", check_kills(box, 7, 4, words("llama", 2, 2, DRIVES), 3)
     yield "killed/saved together", check_kills(
         box, 8, 4, words("llama", 2, 1, "-s ddp --save-every 2"), 2)
+    yield "killed/experts", check_kills(box, 9, 2, words("mixture", 1, 1, f"{DRIVES} --ep 2"), 1)
 
 
 def main():

@@ -318,6 +318,59 @@ fold(struct round *round)
     return good;
 }
 
+enum { EXPERTS_MAX = 20, ROW_WORDS = 3 };
+
+/* A word of a row, which says whose row it is, for which expert, and which of these. */
+static uint64_t
+word(const struct round *round, int rank, int expert, int64_t row, int at)
+{
+    return mw_mix(round->seed ^ (uint64_t)(((rank * 64 + expert) * 16 + row) * ROW_WORDS + at + 1));
+}
+
+/* Rows go to their experts, where they lie by expert and rank; and back to where they were. */
+static bool
+exchange(struct round *round)
+{
+    int experts = 1 + (int)pick(round, EXPERTS_MAX), all = experts * round->count;
+    g_autofree int32_t *counts = g_new(int32_t, all * round->count);
+    GError *error = NULL;
+    int64_t mine = 0, come = 0, at = 0;
+
+    for (int rank = 0; rank < round->count; rank++)
+        for (int e = 0; e < all; e++)
+            counts[rank * all + e] =
+                (int32_t)(mw_mix(round->seed ^ (uint64_t)(rank * all + e)) % 5);
+    for (int e = 0; e < all; e++)
+        mine += counts[round->index * all + e];
+    for (int rank = 0; rank < round->count; rank++)
+        for (int e = 0; e < experts; e++)
+            come += counts[rank * all + round->index * experts + e];
+    g_autofree uint64_t *own = g_new(uint64_t, (mine + 1) * ROW_WORDS);
+    g_autofree uint64_t *there = g_new0(uint64_t, (come + 1) * ROW_WORDS);
+    g_autofree uint64_t *again = g_new0(uint64_t, (mine + 1) * ROW_WORDS);
+    for (int e = 0; e < all; e++)
+        for (int64_t row = 0; row < counts[round->index * all + e]; row++)
+            for (int w = 0; w < ROW_WORDS; w++)
+                own[at++] = word(round, round->index, e, row, w);
+    struct mw_ranks_rows rows = {ROW_WORDS * sizeof *own, experts, counts, false};
+    bool good =
+        ok(mw_ranks_exchange_rows(round->ranks, round->lane, there, own, &rows, &error), &error);
+    at = 0;
+    for (int e = round->index * experts; good && e < (round->index + 1) * experts; e++)
+        for (int rank = 0; rank < round->count; rank++)
+            for (int64_t row = 0; row < counts[rank * all + e]; row++)
+                for (int w = 0; w < ROW_WORDS; w++)
+                    good &= there[at++] == word(round, rank, e, row, w);
+    rows.back = true;
+    good = good &&
+           ok(mw_ranks_exchange_rows(round->ranks, round->lane, again, there, &rows, &error),
+              &error) &&
+           !memcmp(again, own, (size_t)(mine * ROW_WORDS) * sizeof *own);
+    if (!good)
+        fprintf(stderr, "exchange: other rows of %d experts a rank\n", experts);
+    return good;
+}
+
 /* Block r of each rank goes to rank r. */
 static bool
 all_to_all(struct round *round)
@@ -417,7 +470,7 @@ play(struct round *round)
 
     draw_part(round);
     round->sum = (struct mw_ranks_sum){first, second, pick(round, 2), factor};
-    switch (pick(round, 10)) {
+    switch (pick(round, 11)) {
     case 0:
         return all_gather(round, first, pick(round, 2));
     case 1:
@@ -433,8 +486,10 @@ play(struct round *round)
     case 6:
         return fold(round);
     case 7:
-        return all_to_all(round);
+        return exchange(round);
     case 8:
+        return all_to_all(round);
+    case 9:
         return pass(round);
     default:
         return worst(round);

@@ -35,16 +35,23 @@ dot(const double *a, const double *b, int64_t n)
     return sum;
 }
 
-/* Visited are those that fewer than `experts_per_token` others come before. */
-static bool
-is_visited(const struct mw_decoder *d, const double *probability, int64_t expert)
+/* How many of a token's experts come before one. */
+static int64_t
+choice_of(const struct mw_decoder *d, const double *probability, int64_t expert)
 {
     int64_t before = 0;
 
     for (int64_t e = 0; e < d->experts; e++)
         before += probability[e] > probability[expert] ||
                   (probability[e] == probability[expert] && e < expert);
-    return before < d->experts_per_token;
+    return before;
+}
+
+/* Visited are those that fewer than `experts_per_token` others come before. */
+static bool
+is_visited(const struct mw_decoder *d, const double *probability, int64_t expert)
+{
+    return choice_of(d, probability, expert) < d->experts_per_token;
 }
 
 static struct routed
@@ -72,6 +79,26 @@ clear(struct routed *to)
 {
     g_free(to->probability);
     g_free(to->weight);
+}
+
+/* [tokens][experts]: whether an expert has as many tokens as it takes when a token comes to it: all
+ * first choices come before the second ones.  To be freed. */
+static bool *
+find_dropped(const struct mw_reference_pass *r, int64_t layer, const double *n2)
+{
+    const struct mw_decoder *d = r->d;
+    bool *dropped = g_new0(bool, r->tokens * d->experts);
+    g_autofree int64_t *taken = g_new0(int64_t, d->experts);
+
+    for (int64_t choice = 0; d->rows_of_expert && choice < d->experts_per_token; choice++)
+        for (int64_t t = 0; t < r->tokens; t++) {
+            struct routed to = route(r, layer, n2 + t * d->hidden);
+            for (int64_t e = 0; e < d->experts; e++)
+                if (choice_of(d, to.probability, e) == choice)
+                    dropped[t * d->experts + e] = taken[e]++ >= d->rows_of_expert;
+            clear(&to);
+        }
+    return dropped;
 }
 
 /* Of one token and expert. */
@@ -113,12 +140,13 @@ mw_reference_experts(const struct mw_reference_pass *r, int64_t layer, double *o
                      const double *n2)
 {
     int64_t h = r->d->hidden;
+    g_autofree bool *dropped = find_dropped(r, layer, n2);
 
     memset(output, 0, (size_t)(r->tokens * h) * sizeof *output);
     for (int64_t t = 0; t < r->tokens; t++) {
         struct routed to = route(r, layer, n2 + t * h);
         for (int64_t e = 0; e < r->d->experts; e++) {
-            if (to.weight[e] == 0)
+            if (to.weight[e] == 0 || dropped[t * r->d->experts + e])
                 continue;
             struct visit v = visit(r, layer, e, n2 + t * h);
             for (int64_t i = 0; i < h; i++)
@@ -192,12 +220,13 @@ mw_reference_experts_back(const struct mw_reference_pass *r, int64_t layer, cons
     int64_t h = d->hidden, router = places_of(d, 0).router;
     double *dx = mw_reference_zeros(r->tokens * h);
     g_autofree double *dy = mw_reference_zeros(h), *dweight = mw_reference_zeros(d->experts);
+    g_autofree bool *dropped = find_dropped(r, layer, n2);
 
     for (int64_t t = 0; t < r->tokens; t++) {
         struct routed to = route(r, layer, n2 + t * h);
         for (int64_t e = 0; e < d->experts; e++) {
             dweight[e] = 0;
-            if (to.weight[e] == 0)
+            if (to.weight[e] == 0 || dropped[t * d->experts + e])
                 continue;
             struct visit v = visit(r, layer, e, n2 + t * h);
             dweight[e] = dot(doutput + t * h, v.y, h);

@@ -13,7 +13,7 @@
 
 static struct mw_sizing *
 size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_t batch,
-        int64_t seq, int64_t interval, struct mw_trained trained)
+        int64_t seq, int64_t interval, struct mw_trained trained, int64_t ep, double capacity)
 {
     struct mw_request request = {model, hardware};
     struct mw_settings asked, resolved;
@@ -25,6 +25,8 @@ size_up(const struct mw_model *model, const struct mw_hardware *hardware, int64_
     asked.seq = seq;
     asked.checkpoint_interval = interval;
     asked.trained = trained;
+    asked.gpus_per_node = asked.ep = ep;
+    asked.capacity_factor = capacity;
     asked.commit = 0;
     for (int state = 0; state < MW_STATE_COUNT; state++)
         g_assert_true(mw_placement_parse("cpu", "", &asked.placement[state], NULL));
@@ -71,7 +73,7 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval,
     model.dropout = false; /* its masks would be room to spare */
     decoder.lora_rank = trained.rank;
     decoder.lora_adapted = trained.adapted;
-    struct mw_sizing *sizing = size_up(&model, &hardware, batch, seq, interval, trained);
+    struct mw_sizing *sizing = size_up(&model, &hardware, batch, seq, interval, trained, 1, 0);
     const struct mw_buffer *activations = &sizing->buffers[MW_BUFFER_ACTIVATIONS];
     int64_t layers = interval ? MIN(interval, model.layers) : model.layers;
     struct mw_activation_layout layout =
@@ -84,6 +86,40 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval,
                     sizing->classes[mw_sizing_layer_class(sizing, 0)].saved_bytes);
     g_assert_cmpint(2 * batch * seq * mw_logits_stride(&decoder, MW_DTYPE_BF16), <=,
                     sizing->buffers[MW_BUFFER_LOGITS].bytes);
+    mw_sizing_free(sizing);
+    mw_profile_free(profile);
+}
+
+/* Experts over ranks: room for all that can come, or that experts take. */
+static void
+check_spread(const char *name, int64_t ep, int64_t batch, int64_t interval, double capacity)
+{
+    struct mw_profile *profile = mw_test_load("rtx4090");
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    struct mw_decoder decoder = mw_test_decoder(name);
+    struct mw_model model;
+
+    hardware.memory_use.experts_whole = true;
+    hardware.gpus_per_node = ep;
+    g_assert_true(mw_model_load(name, &model, NULL));
+    model.dropout = false;
+    decoder.spread = (struct mw_spread){ep, ep - 1};
+    struct mw_sizing *sizing =
+        size_up(&model, &hardware, batch, 24, interval, (struct mw_trained){0}, ep, capacity);
+    const struct mw_buffer *activations = &sizing->buffers[MW_BUFFER_ACTIVATIONS];
+    int64_t layers = interval ? MIN(interval, model.layers) : model.layers;
+    if (capacity > 0)
+        decoder.rows_of_expert = mw_model_expert_rows(&model, &sizing->shape) / decoder.experts;
+    struct mw_activation_layout layout =
+        mw_activation_layout(&decoder, MW_DTYPE_BF16, batch, 24, layers, 0);
+    int64_t room = batch * 24 * ep * MIN(decoder.experts_per_token, decoder.experts / ep);
+    if (capacity > 0)
+        room = decoder.experts * decoder.rows_of_expert;
+    g_assert_cmpint(mw_decoder_expert_rows(&decoder, batch * 24), ==, room);
+    g_assert_cmpint(mw_model_expert_room(&model, &sizing->shape), ==, room);
+    g_assert_cmpint(layout.layer_bytes, ==,
+                    sizing->classes[mw_sizing_layer_class(sizing, 0)].saved_bytes);
+    g_assert_cmpint(layout.bytes, <=, activations->count * activations->bytes);
     mw_sizing_free(sizing);
     mw_profile_free(profile);
 }
@@ -150,6 +186,24 @@ test_planned(void)
     g_assert_cmpint(checked, >, 30);
     check_counts(FIXTURES "gpt2-small");
     check_counts(FIXTURES "llama-small");
+}
+
+static void
+test_spread(void)
+{
+    g_auto(GStrv) names = mw_model_list();
+    int checked = 0;
+
+    for (char **name = names; *name; name++) {
+        if (!runs(*name) || !mw_test_decoder(*name).experts)
+            continue;
+        for (int64_t ep = 1; ep <= 8; ep *= 2)
+            for (int64_t interval = 0; interval <= 1; interval++)
+                for (int factor = 0; factor <= 3; factor++)
+                    check_spread(*name, ep, 1 + ep % 3, interval, factor / 2.0);
+        checked++;
+    }
+    g_assert_cmpint(checked, >, 1);
 }
 
 /* Of two ranks that share two sequences: by all-to-alls the result of attention is there twice, in
@@ -385,6 +439,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/room/planned", test_planned);
+    g_test_add_func("/room/spread", test_spread);
     g_test_add_func("/room/shared", test_shared);
     g_test_add_func("/room/apart", test_apart);
     g_test_add_func("/room/not-kept", test_not_kept);

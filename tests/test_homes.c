@@ -51,12 +51,19 @@ test_rows(void)
     g_assert_cmpint(mw_part_first_row(INT64_MAX, 1 << 16, 65535), ==, 65535 * ((INT64_C(1) << 47)));
 }
 
+/* Neighbouring ranks have each other experts. */
+static int64_t
+holder_of(const struct mw_tensor *tensor, int64_t dp_rank)
+{
+    return dp_rank / MAX(1, tensor->spread);
+}
+
 /* Of the state of a rank: the part's element at a place, or -1 for padding. */
 static int64_t
 element_at(const struct mw_tensor *tensor, int64_t dp_rank, int64_t place)
 {
     int64_t tile = place / tensor->state_stride, i = place % tensor->state_stride;
-    int64_t first = tensor->state_whole ? 0 : dp_rank * tensor->shard_elements;
+    int64_t first = tensor->state_whole ? 0 : holder_of(tensor, dp_rank) * tensor->shard_elements;
     int64_t held = tensor->state_whole ? tensor->tile_elements : tensor->shard_elements;
 
     return i < held && first + i < part_elements(tensor, tile) ? first + i : -1;
@@ -95,7 +102,9 @@ check_element(const struct mw_plan *plan, const struct mw_chunk_content *chunk, 
     uint32_t t = find_place(plan, chunk, at, &place);
     const struct mw_tensor *tensor = &plan->tensors[t];
     int64_t element = element_at(tensor, dp_rank, place), tile = place / tensor->state_stride;
-    int64_t own = tensor->state_whole ? element : element - dp_rank * tensor->shard_elements;
+    int64_t own = tensor->state_whole
+                      ? element
+                      : element - holder_of(tensor, dp_rank) * tensor->shard_elements;
     struct mw_piece piece;
     bool found = find_piece(mw_chunk_pieces(plan, chunk, dp_rank), at, &piece);
 
@@ -140,7 +149,7 @@ check_chunks(const struct mw_plan *plan, uint32_t rank, uint32_t dp_rank, GRand 
 }
 
 /* Of a tensor that is trained, the ranks of a group have every element once, or once each where it
- * is whole. */
+ * is whole; of experts that are spread, so many ranks have each others. */
 static void
 check_plan(const struct mw_sizing *sizing, GRand *random)
 {
@@ -155,7 +164,9 @@ check_plan(const struct mw_sizing *sizing, GRand *random)
             check_chunks(plan, rank, r, random, covered);
         for (uint32_t t = 0; plan->program_count == 1 && t < plan->tensor_count; t++) {
             const struct mw_tensor *tensor = &plan->tensors[t];
-            int64_t times = !tensor->trainable ? 0 : tensor->state_whole ? sizing->shards : 1;
+            int64_t times = !tensor->trainable    ? 0
+                            : tensor->state_whole ? sizing->shards
+                                                  : MAX(1, tensor->spread);
             g_assert_cmpint(covered[t], ==, times * tensor->elements);
         }
     }

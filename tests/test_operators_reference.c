@@ -48,6 +48,9 @@ static struct variant tiny[] = {
     {"mixtral", {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(4, 2), .router_renormalizes = true}},
     {"switch", {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(3, 1)}},
     {"mixtral-as-it-is", {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(5, 3)}},
+    {"mixtral-drops",
+     {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(4, 2), .rows_of_expert = 3, .router_renormalizes = true}},
+    {"switch-drops", {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(3, 1), .rows_of_expert = 2}},
 };
 
 static struct variant variants[] = {
@@ -82,6 +85,11 @@ static struct variant mixtures[] = {
     {"switch", {LLAMA(40, 5, 5, 8, 23, 79), EXPERTS(8, 1), .tied_embedding = true}},
     {"mixtral-as-it-is", {LLAMA(32, 4, 4, 8, 64, 64), EXPERTS(16, 3), .attention_bias = true}},
     {"mixtral-few-tokens", {LLAMA(24, 4, 2, 8, 9, 67), EXPERTS(200, 1)}},
+    {"mixtral-drops",
+     {LLAMA(33, 6, 2, 10, 41, 89), EXPERTS(4, 2), .rows_of_expert = 5,
+      .router_renormalizes = true}},
+    {"switch-drops", {LLAMA(40, 5, 5, 8, 23, 79), EXPERTS(8, 1), .rows_of_expert = 1}},
+    {"mixtral-with-room", {LLAMA(32, 4, 4, 8, 64, 64), EXPERTS(6, 3), .rows_of_expert = 40}},
 };
 static struct variant of_all_experts[] = {
     {"mixtral", {LLAMA(33, 6, 2, 10, 41, 89), EXPERTS(3, 3), .router_renormalizes = true}},

@@ -116,6 +116,17 @@ narrow_dtype(const struct mw_plan *plan)
     return MW_DTYPE_NONE;
 }
 
+/* As a factor that gives experts as many rows, which are whole; 0: they take all. */
+static uint64_t
+capacity_bits(const struct mw_step_shape *s)
+{
+    int64_t visits = s->sequences * s->seq * s->decoder.experts_per_token;
+
+    return s->decoder.rows_of_expert
+               ? bits_of((double)(s->decoder.rows_of_expert * s->decoder.experts) / (double)visits)
+               : 0;
+}
+
 static void
 take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
 {
@@ -131,6 +142,7 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_CHECKPOINT_BITS] = s->checkpoint_dtype == MW_DTYPE_NONE ? 16 : 8;
     now[CLI_FIXED_KEPT_BITS] = s->kept_encodings ? 8 : 16;
     now[CLI_FIXED_WEIGHT_BITS] = narrow_dtype(training->answer->plan);
+    now[CLI_FIXED_CAPACITY] = capacity_bits(s);
     now[CLI_FIXED_SLICES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_TP);
     now[CLI_FIXED_STAGES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_PP);
     now[CLI_FIXED_SHARERS] = MAX(1, s->context_ranks);

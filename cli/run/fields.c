@@ -70,6 +70,8 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
                                      0, MW_DECODER_EXPERTS_MAX},
     [CLI_FIXED_RENORMALIZES] = {"renormalizes", "whether the weights of a token's experts sum to 1",
                                 CLI_FIELD_YES, 0, 1},
+    [CLI_FIXED_CAPACITY] = {"capacity-factor", "--capacity-factor", CLI_FIELD_REAL_OR_NONE, 0,
+                            MW_DECODER_EXPERTS_MAX},
 };
 
 /* Each row takes the option's name and range. */
@@ -147,7 +149,8 @@ name_of(enum cli_field_kind kind, uint64_t value)
 static bool
 is_real(enum cli_field_kind kind)
 {
-    return kind == CLI_FIELD_REAL || kind == CLI_FIELD_LOSS_SCALE;
+    return kind == CLI_FIELD_REAL || kind == CLI_FIELD_REAL_OR_NONE ||
+           kind == CLI_FIELD_LOSS_SCALE;
 }
 
 /* Shows a value even if it is out of range. */
@@ -161,7 +164,7 @@ number_text(enum cli_field_kind kind, uint64_t bits)
 bool
 cli_run_field_is_none(const struct cli_run_field *row, uint64_t bits)
 {
-    return row->kind == CLI_FIELD_DIGEST
+    return row->kind == CLI_FIELD_DIGEST || row->kind == CLI_FIELD_REAL_OR_NONE
                ? !bits
                : row->kind == CLI_FIELD_WHOLE_OR_NONE && (int64_t)bits == MW_AUTO;
 }
@@ -199,7 +202,7 @@ is_in_range(const struct cli_run_field *row, uint64_t bits)
         return true;
     if (row->kind == CLI_FIELD_LOSS_SCALE)
         return !bits || mw_loss_scale_is_one(real);
-    if (row->kind == CLI_FIELD_REAL)
+    if (row->kind == CLI_FIELD_REAL || row->kind == CLI_FIELD_REAL_OR_NONE)
         return real >= row->least && real <= row->most; /* NaN is not */
     return cli_run_field_is_none(row, bits) ||
            (bits >= (uint64_t)row->least && bits <= most_of(row));
@@ -213,7 +216,7 @@ accepted(const struct cli_run_field *row)
 
     if (row->kind == CLI_FIELD_LOSS_SCALE)
         g_string_append(text, "a power of two, such as 1024, or 0 (dynamic)");
-    else if (row->kind == CLI_FIELD_REAL)
+    else if (row->kind == CLI_FIELD_REAL || row->kind == CLI_FIELD_REAL_OR_NONE)
         g_string_append_printf(text, "a number from %g to %.15g", row->least, row->most);
     else if (row->kind < CLI_FIELD_YES)
         g_string_append_printf(text, "a whole number from %.0f to %" PRIu64 "%s", row->least,

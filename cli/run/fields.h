@@ -53,6 +53,7 @@ enum cli_fixed {
     CLI_FIXED_EXPERTS,
     CLI_FIXED_EXPERTS_PER_TOKEN,
     CLI_FIXED_RENORMALIZES,
+    CLI_FIXED_CAPACITY,
     CLI_FIXEDS
 };
 
@@ -69,8 +70,9 @@ enum cli_field_kind {
     CLI_FIELD_WHOLE_OR_NONE, /* none: MW_AUTO */
     CLI_FIELD_DIMENSION,     /* whole, at most what the planner accepts for the model */
     CLI_FIELD_REAL,
-    CLI_FIELD_LOSS_SCALE, /* 0: dynamic; else a power of two */
-    CLI_FIELD_DIGEST,     /* of something too long for a record; 0: there is none */
+    CLI_FIELD_REAL_OR_NONE, /* none: 0 */
+    CLI_FIELD_LOSS_SCALE,   /* 0: dynamic; else a power of two */
+    CLI_FIELD_DIGEST,       /* of something too long for a record; 0: there is none */
     /* Numbers that stand for names. */
     CLI_FIELD_YES,
     CLI_FIELD_SHAPE,

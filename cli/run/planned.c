@@ -339,7 +339,8 @@ take_stage(struct cli_training *run, GError **error)
 static bool
 can_run_experts(const struct mw_tensor *tensor, GError **error)
 {
-    const uint32_t of_experts = 1u << MW_OPERATOR_MLP_UP | 1u << MW_OPERATOR_MLP_DOWN;
+    const uint32_t of_experts = 1u << MW_OPERATOR_MLP_UP | 1u << MW_OPERATOR_MLP_DOWN |
+                                1u << MW_OPERATOR_EXPERTS_UP | 1u << MW_OPERATOR_EXPERTS_DOWN;
     uint32_t adapters = 0;
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
@@ -366,7 +367,7 @@ can_run_mixture(const struct cli_training *run, GError **error)
     if (!plan->shape.decoder.experts)
         return true;
     for (uint32_t t = 0; t < plan->tensor_count; t++)
-        if (plan->tensors[t].spread <= 1 && !can_run_experts(&plan->tensors[t], error))
+        if (!can_run_experts(&plan->tensors[t], error))
             return false;
     if (plan->shape.kept_encodings)
         return mw_refuse(error, "{kept-bits=8}: run keeps a mixture's activations as they are; "
@@ -383,6 +384,24 @@ can_run_mixture(const struct cli_training *run, GError **error)
     return true;
 }
 
+/* The plan of all ranks that share experts becomes that of the rank's own. */
+static bool
+take_experts(struct cli_training *run, GError **error)
+{
+    struct mw_variants *variants = run->answer->variants;
+    int64_t spread = mw_plan_spread(run->answer->plan);
+
+    if (run->answer->plan->shape.no_flush)
+        return mw_refuse(error,
+                         "{ep=%" G_GINT64_FORMAT "}: run spreads no experts over stages without a "
+                         "flush; give {schedule=1f1b}, or {ep=1}",
+                         spread);
+    for (uint32_t v = 0; v < variants->plan_count; v++)
+        variants->plans[v]->shape.decoder.spread =
+            (struct mw_spread){.count = spread, .index = mw_ranks_index(run->ranks) % spread};
+    return true;
+}
+
 bool
 cli_run_take_program(struct cli_training *run, GError **error)
 {
@@ -392,6 +411,7 @@ cli_run_take_program(struct cli_training *run, GError **error)
         return false;
     return (run->answer->plan->program_count == 1 || take_stage(run, error)) &&
            (mw_plan_degree(run->answer->plan, MW_AXIS_TP) == 1 || take_slice(run, error)) &&
+           (mw_plan_spread(run->answer->plan) == 1 || take_experts(run, error)) &&
            (run->answer->plan->shape.context_ranks <= 1 || take_share(run, error));
 }
 

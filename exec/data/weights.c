@@ -12,7 +12,7 @@ struct list {
     const struct mw_family_tensors *tensors;
     struct mw_weight *out;
     enum mw_operator operator_;
-    int64_t layer;
+    int64_t layer, first_expert;
     bool apart; /* each role by itself, whatever tensors share */
     int count;
 };
@@ -136,8 +136,10 @@ add_matrix(struct list *list, const struct mw_operator_parameter *parameter, int
         weight->lora = parameter->rows == MW_WIDTH_RANK ? MW_LORA_IN : MW_LORA_OUT;
         name_adapter(weight);
     }
-    if (parameter->kind == MW_PARAMETER_EXPERTS || parameter->kind == MW_PARAMETER_EXPERTS_TWIN)
+    if (parameter->kind == MW_PARAMETER_EXPERTS || parameter->kind == MW_PARAMETER_EXPERTS_TWIN) {
         weight->experts = list->dims.width[MW_WIDTH_EXPERTS_HERE];
+        weight->first_expert = list->first_expert;
+    }
     weight->shape[0] = weight->transposed ? columns : rows;
     weight->shape[1] = weight->transposed ? rows : columns;
     weight->first_row = first_row;
@@ -233,6 +235,7 @@ list_weights(const struct mw_decoder *decoder, enum mw_operator operator_, int64
                         .out = out,
                         .operator_ = operator_,
                         .layer = row->place == MW_PLACE_BLOCK ? layer : -1,
+                        .first_expert = decoder->spread.index * mw_decoder_experts_here(decoder),
                         .apart = apart};
 
     if (mw_dims_adapt(&list.dims, row))
@@ -286,7 +289,8 @@ mw_weight_of_expert(const struct mw_weight *weight, int64_t expert)
     if (!weight->experts || !number)
         return one;
     g_snprintf(one.name, sizeof one.name, "%.*s%" G_GINT64_FORMAT "%s",
-               (int)(number - weight->name), weight->name, expert, number + 1);
+               (int)(number - weight->name), weight->name, weight->first_expert + expert,
+               number + 1);
     one.elements /= weight->experts;
     one.rows /= weight->experts;
     one.experts = 0;

@@ -27,8 +27,10 @@
  * of its other operators.  Its elements are those of its pieces of tensors, in the order above:
  * with one tile the vectors of its operators, one after the other.
  *
- * A decoder can be a slice of a model, or have a copy of its embedding (plan/decoder.h).  Files
- * have whole models: a slice's weights say which rows and columns of the file's tensors they are.
+ * A decoder can be a slice of a model, or have a copy of its embedding, or some of its experts
+ * (plan/decoder.h).  Files have whole models: a slice's weights say which rows and columns of the
+ * file's tensors they are.  Spread experts are operators of their own, with the roles that they
+ * have in those of a whole mixture.
  *
  * Everything here takes any range of a part, so that a rank reads, starts or writes its own shard
  * alone.  Elements after the end of a part are padding: they read as zero and are not written.
@@ -69,8 +71,9 @@ struct mw_weight {
     enum mw_weight_start start;
     enum mw_lora_side lora;
     /* So many tensors of this shape in files, one for each expert, whose names have its number
-     * where this has MW_EXPERT_NUMBER: rows and elements are of all of them.  0: one tensor. */
-    int64_t experts;
+     * where this has MW_EXPERT_NUMBER: rows and elements are of all of them.  0: one tensor.  Of
+     * spread experts the number of the first. */
+    int64_t experts, first_expert;
 };
 
 struct mw_weights_part {
@@ -99,8 +102,8 @@ bool mw_weight_is_of_all_slices(const struct mw_decoder *slice, const struct mw_
 bool mw_weight_is_written_elsewhere(const struct mw_decoder *decoder,
                                     const struct mw_weight *weight);
 
-/* One expert's, and the number of the expert that has an element; of what no experts have it is the
- * weight itself, and number 0. */
+/* One expert's, and the number of the expert that has an element, among those of the weight; of
+ * what no experts have it is the weight itself, and number 0. */
 struct mw_weight mw_weight_of_expert(const struct mw_weight *weight, int64_t expert);
 int64_t mw_weight_expert_at(const struct mw_weight *weight, int64_t element);
 

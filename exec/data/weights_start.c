@@ -53,7 +53,10 @@ static struct numbering
 numbering_of(const struct start *start, const struct mw_weight *weight)
 {
     bool copy = start->decoder->copies_embedding && weight->role == MW_WEIGHT_LOGITS;
-    enum mw_operator operator_ = copy ? MW_OPERATOR_EMBEDDING : weight->operator_;
+    enum mw_operator part_of = mw_operator_row((int)weight->operator_)->part_of;
+    enum mw_operator operator_ = copy      ? MW_OPERATOR_EMBEDDING
+                                 : part_of ? part_of
+                                           : weight->operator_;
     enum mw_weight_role role = copy ? MW_WEIGHT_TOKENS : weight->role;
     struct mw_weight all[MW_WEIGHTS_MAX], *whole = all;
     int64_t index = start->decoder->slice.index;
@@ -67,6 +70,7 @@ numbering_of(const struct start *start, const struct mw_weight *weight)
     for (; whole->role != role || whole->lora != weight->lora; whole++)
         it.first += whole->elements;
     it.row_stride = MAX(1, whole->row_elements);
+    it.first += weight->first_expert * (weight->elements / MAX(1, weight->experts));
     if (!mw_decoder_is_slice(start->decoder))
         return it;
     if (weight->row_elements != whole->row_elements) /* its columns are sliced */

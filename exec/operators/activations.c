@@ -19,9 +19,9 @@ qkv_width(const struct mw_decoder *decoder)
 }
 
 static int64_t
-up_width(const struct mw_decoder *decoder)
+up_elements(const struct mw_decoder *decoder, int64_t tokens)
 {
-    return (1 + mw_decoder_gated(decoder)) * mw_decoder_inner(decoder);
+    return (1 + mw_decoder_gated(decoder)) * mw_decoder_inner(decoder, tokens);
 }
 
 static int64_t
@@ -31,9 +31,10 @@ branch_width(const struct mw_decoder *decoder)
 }
 
 static int64_t
-wide_width(const struct mw_decoder *decoder)
+wide_elements(const struct mw_decoder *decoder, int64_t tokens)
 {
-    return larger(larger(mw_decoder_inner(decoder), qkv_width(decoder)), decoder->hidden);
+    return larger(mw_decoder_inner(decoder, tokens),
+                  tokens * larger(qkv_width(decoder), decoder->hidden));
 }
 
 static int64_t
@@ -77,11 +78,24 @@ kept_width(uint32_t unread, enum mw_operator operator_, int64_t width)
     return unread >> operator_ & 1 ? 0 : width;
 }
 
-/* Of a mixture: one hidden state for each expert that a token visits. */
+/* Of a mixture: what experts give for the rank's tokens; what its experts take; and what goes to
+ * other ranks. */
 static int64_t
-copies_width(const struct mw_decoder *decoder)
+results_elements(const struct mw_decoder *decoder, int64_t tokens)
 {
-    return decoder->experts_per_token * decoder->hidden;
+    return decoder->experts ? mw_decoder_result_rows(decoder, tokens) * decoder->hidden : 0;
+}
+
+static int64_t
+copies_elements(const struct mw_decoder *decoder, int64_t tokens)
+{
+    return decoder->experts ? mw_decoder_expert_rows(decoder, tokens) * decoder->hidden : 0;
+}
+
+static int64_t
+exchange_elements(const struct mw_decoder *decoder, int64_t tokens)
+{
+    return mw_decoder_is_spread(decoder) ? copies_elements(decoder, tokens) : 0;
 }
 
 /* Of attention's output as it is computed, where it is not where the projection reads it. */
@@ -95,12 +109,14 @@ attended_width(const struct mw_decoder *decoder)
 static int64_t
 layer_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unread)
 {
-    return tokens *
-           (2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) + up_width(decoder) +
-            attended_width(decoder) + raw_width(decoder) + lora_widths(decoder) +
-            2 * copies_width(decoder) + kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
-            kept_width(unread, MW_OPERATOR_MLP_UP, decoder->hidden) +
-            kept_width(unread, MW_OPERATOR_MLP_DOWN, mw_decoder_inner(decoder)));
+    int64_t widths = 2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) +
+                     attended_width(decoder) + raw_width(decoder) + lora_widths(decoder) +
+                     kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
+                     kept_width(unread, MW_OPERATOR_MLP_UP, decoder->hidden);
+
+    return tokens * widths + up_elements(decoder, tokens) +
+           kept_width(unread, MW_OPERATOR_MLP_DOWN, mw_decoder_inner(decoder, tokens)) +
+           copies_elements(decoder, tokens) + results_elements(decoder, tokens);
 }
 
 /* The last layer's MLP_DOWN reads `act` while it writes `hidden`. */
@@ -113,8 +129,8 @@ hidden_is_apart(uint32_t unread)
 static int64_t
 shared_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unread)
 {
-    return tokens * (wide_width(decoder) + branch_width(decoder) +
-                     (hidden_is_apart(unread) ? 2 : 1) * decoder->hidden);
+    return wide_elements(decoder, tokens) + exchange_elements(decoder, tokens) +
+           tokens * (branch_width(decoder) + (hidden_is_apart(unread) ? 2 : 1) * decoder->hidden);
 }
 
 /* Blocks of keys and values that pass around a ring, and their gradients. */
@@ -144,29 +160,30 @@ mw_activation_layout(const struct mw_decoder *decoder, enum mw_dtype dtype, int6
     };
 }
 
-/* Elements per token: x, n1, o, x2, n2, act and raw. */
+/* Of x, n1, o, x2, n2, act and raw. */
 static int64_t
-inputs_width(const struct mw_decoder *decoder)
+inputs_elements(const struct mw_decoder *decoder, int64_t tokens)
 {
-    return 4 * decoder->hidden + mw_decoder_q(decoder) + mw_decoder_inner(decoder) +
-           raw_width(decoder);
+    return tokens * (4 * decoder->hidden + mw_decoder_q(decoder) + raw_width(decoder)) +
+           mw_decoder_inner(decoder, tokens);
 }
 
 /* The gradients of out, up, n2, x2, qkv, n1 and heads. */
 static int64_t
-results_width(const struct mw_decoder *decoder)
+gradients_elements(const struct mw_decoder *decoder, int64_t tokens)
 {
-    return 4 * decoder->hidden + up_width(decoder) + qkv_width(decoder) + raw_width(decoder);
+    return tokens * (4 * decoder->hidden + qkv_width(decoder) + raw_width(decoder)) +
+           up_elements(decoder, tokens);
 }
 
 void
 mw_activation_layout_part_operands(struct mw_activation_layout *layout,
                                    const struct mw_decoder *decoder, int64_t sequences, int64_t seq)
 {
-    int64_t tokens = sequences * seq, inputs = tokens * inputs_width(decoder);
+    int64_t tokens = sequences * seq, inputs = inputs_elements(decoder, tokens);
 
     layout->inputs_bytes = layout->element_bytes * inputs;
-    layout->results_bytes = layout->element_bytes * tokens * results_width(decoder);
+    layout->results_bytes = layout->element_bytes * gradients_elements(decoder, tokens);
     layout->layer_elements -= inputs;
     layout->layer_bytes -= layout->inputs_bytes;
     layout->bytes -= layout->layers * layout->inputs_bytes;
@@ -241,10 +258,10 @@ mw_activations_place_operands(const struct mw_decoder *decoder, int64_t sequence
     layer->o = take(&in, tokens * mw_decoder_q(decoder));
     layer->x2 = take(&in, one);
     layer->n2 = take(&in, one);
-    layer->act = take(&in, tokens * mw_decoder_inner(decoder));
+    layer->act = take(&in, mw_decoder_inner(decoder, tokens));
     layer->raw = take(&in, tokens * raw_width(decoder));
     layer->gradient.out = take(&of, one); /* first: the layer behind puts it there */
-    layer->gradient.up = take(&of, tokens * up_width(decoder));
+    layer->gradient.up = take(&of, up_elements(decoder, tokens));
     layer->gradient.n2 = take(&of, one);
     layer->gradient.x2 = take(&of, one);
     layer->gradient.qkv = take(&of, tokens * qkv_width(decoder));
@@ -272,7 +289,7 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     activations.router = activations.lse + tokens * decoder->heads;
     if (layout->inputs_bytes) { /* the rest has rooms of its own */
         activations.qkv = take(&from, tokens * qkv_width(decoder));
-        activations.up = take(&from, tokens * up_width(decoder));
+        activations.up = take(&from, up_elements(decoder, tokens));
         return activations;
     }
     activations.x = take(&from, one);
@@ -281,11 +298,11 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     activations.o = take(&from, tokens * mw_decoder_q(decoder));
     activations.x2 = take(&from, one);
     activations.n2 = take_kept(&from, layout, MW_OPERATOR_MLP_UP, one, wide);
-    activations.up = take(&from, tokens * up_width(decoder));
+    activations.up = take(&from, up_elements(decoder, tokens));
     activations.act =
-        take_kept(&from, layout, MW_OPERATOR_MLP_DOWN, tokens * mw_decoder_inner(decoder), wide);
-    activations.copies = take(&from, tokens * copies_width(decoder));
-    activations.results = take(&from, tokens * copies_width(decoder));
+        take_kept(&from, layout, MW_OPERATOR_MLP_DOWN, mw_decoder_inner(decoder, tokens), wide);
+    activations.copies = take(&from, copies_elements(decoder, tokens));
+    activations.results = take(&from, results_elements(decoder, tokens));
     activations.raw = take(&from, tokens * raw_width(decoder));
     activations.attended = take(&from, tokens * attended_width(decoder));
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
@@ -328,7 +345,7 @@ mw_activations_shared(const struct mw_decoder *decoder, int64_t sequences, int64
 {
     int64_t tokens = sequences * seq;
     struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
-    struct mw_shared_activations activations = {.wide_elements = tokens * wide_width(decoder)};
+    struct mw_shared_activations activations = {.wide_elements = wide_elements(decoder, tokens)};
 
     /* Nothing passes while only what lasts is there: it is at the end. */
     struct taker last = {(char *)base + layout->bytes -
@@ -345,6 +362,7 @@ mw_activations_shared(const struct mw_decoder *decoder, int64_t sequences, int64
     activations.final = activations.gradient;
     activations.hidden =
         hidden_is_apart(layout->unread) ? take(&from, tokens * decoder->hidden) : activations.wide;
+    activations.exchange = take(&from, exchange_elements(decoder, tokens));
     return activations;
 }
 

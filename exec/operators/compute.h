@@ -77,10 +77,14 @@ struct mw_layer_activations {
     void *up;  /* [T, f]; with a gate [T, f] of the gate, then [T, f] of up */
     void *act; /* [T, f] */
     /* Of a mixture, f above is that of all experts that a token visits, and rows of up and act are
-     * of copies of tokens, sorted by expert (exec/operators/kernel_types.h): */
+     * of copies of tokens, sorted by expert (exec/operators/kernel_types.h).  Where experts are
+     * spread, or drop tokens, they are rooms for mw_decoder_expert_rows, of which the copies that
+     * have come take the first; those of an expert are in the order of ranks: */
     float *router; /* [T, experts] probabilities; in backward the gradients of their scores */
-    void *copies;  /* [T * visits, h] of n2; in backward their gradient */
-    void *results; /* [T * visits, h] of the experts; in backward their gradient */
+    void *copies;  /* [T * visits, h] of n2; in backward their gradient.  Spread: those that came */
+    void
+        *results; /* [T * visits, h] of the experts; in backward their gradient.  Spread: those that
+                    * came back */
     /* With adapters: what their A's give, times alpha / rank, [T, all A's rows]; in backward the
      * gradient of that. */
     void *lora[MW_OPERATOR_COUNT];
@@ -103,6 +107,17 @@ struct mw_shared_activations {
     void *wide; /* wide_elements: gradients of qkv, and of the MLP's inner activation; in turn
                  * with them n1, n2 and act where they are not kept */
     int64_t wide_elements;
+    /* Where experts are spread: what goes to other ranks, as wide as the room for what comes:
+     * copies of tokens, experts' results, and the gradients of both. */
+    void *exchange;
+};
+
+/* Where experts are spread: which rank's tokens visit which expert, of the layer that is computed.
+ * The operator that finds where copies go writes the rank's own; behind the all-to-all all are
+ * there. */
+struct mw_visits {
+    int32_t *counts; /* [ranks][experts]: copies of a rank's tokens that go to an expert */
+    int32_t *begin; /* [experts here + 1]: of the copies that came, the first of each expert here */
 };
 
 struct mw_compute {
@@ -128,6 +143,8 @@ struct mw_compute {
     enum mw_dtype narrow_dtype;
     void *gradient;     /* of the part; NULL forward and where there is none */
     bool gradient_adds; /* adds to what the gradient holds */
+
+    const struct mw_visits *visits; /* NULL where experts are not spread */
 
     const struct mw_layer_activations *layer; /* NULL outside the layers */
     const struct mw_shared_activations *shared;
@@ -211,6 +228,14 @@ float *mw_compute_loss_sums(const struct mw_compute *compute);
  * results, or the gradient of its input.  NULL: nothing, or what mw_compute_loss_sums says. */
 void *mw_compute_partial_sums(const struct mw_compute *compute, int64_t *elements);
 
+/* What of spread experts' tokens, results and gradients goes to other ranks before the operator or
+ * behind it, and where that comes to. */
+struct mw_dispatched {
+    const void *from;
+    void *to;
+    bool back; /* from experts to the ranks of the tokens */
+};
+struct mw_dispatched mw_compute_dispatched(const struct mw_compute *compute);
 /* What ranks that share sequences (plan/context.h) do before attention, in forward with qkv and in
  * backward with the gradient of its result: of the rank's tokens of all heads they make all tokens
  * of its heads; and the other way behind attention. */
@@ -266,11 +291,14 @@ mw_decoder_adapts(const struct mw_decoder *decoder, int operator_)
 
 int64_t mw_decoder_lora_width(const struct mw_decoder *decoder, int adapted);
 
-/* Width of the MLP's inner activation: of a mixture, of all experts that a token visits. */
+/* Elements of the MLP's inner activation: of a mixture, of all rows that its experts have room
+ * for. */
 static inline int64_t
-mw_decoder_inner(const struct mw_decoder *decoder)
+mw_decoder_inner(const struct mw_decoder *decoder, int64_t tokens)
 {
-    return decoder->experts ? decoder->experts_per_token * decoder->ffn : decoder->ffn;
+    int64_t rows = decoder->experts ? mw_decoder_expert_rows(decoder, tokens) : tokens;
+
+    return rows * decoder->ffn;
 }
 
 /* What a layer keeps in fp32, outside of its elements: sums of attention, and of a mixture the

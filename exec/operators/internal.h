@@ -84,7 +84,8 @@ const struct mw_operator_runner *mw_operator_runner(const struct mw_compute *com
 
 extern const struct mw_operator_runner mw_run_embedding, mw_run_norm, mw_run_qkv, mw_run_attention,
     mw_run_projection, mw_run_mlp_up, mw_run_mlp_act, mw_run_mlp_down, mw_run_final_norm,
-    mw_run_logits, mw_run_loss, mw_run_lora, mw_run_mixture_up, mw_run_mixture_down;
+    mw_run_logits, mw_run_loss, mw_run_lora, mw_run_mixture_up, mw_run_mixture_down,
+    mw_run_spread_router, mw_run_experts_up, mw_run_experts_down, mw_run_spread_sum;
 
 /* Of so many tokens of a mixture, in room of so many bytes; of a dense model 0. */
 struct mw_routing mw_operator_routing(void *room, const struct mw_decoder *decoder, int64_t tokens);

@@ -68,10 +68,13 @@ struct mw_product {
  * sorted by expert. */
 struct mw_routing {
     int64_t tokens, experts, visits; /* visits: experts of a token */
+    int64_t capacity;                /* copies that an expert takes; 0: all.  All tokens' first
+                                      * choices come before their second ones, each in the tokens'
+                                      * order (GShard, arXiv 2006.16668, Algorithm 1) */
     bool renormalizes;               /* a token's weights sum up to 1 */
     int32_t *expert;                 /* [tokens, visits], the most probable one first */
     float *weight;                   /* of what that expert gives */
-    int32_t *row;                    /* among the copies */
+    int32_t *row;                    /* among the copies; -1: dropped */
     int32_t *begin;                  /* [experts + 1]: the first row of each, and the end */
 };
 

@@ -422,16 +422,27 @@ const struct mw_operator_runner mw_run_mlp_down = {
 
 /* --- the MLP's inner activation, and what it is of -------------------------------------------- */
 
+/* Of experts that are spread: of the rows that have come. */
+static int64_t
+act_elements(const struct mw_compute *compute)
+{
+    const struct mw_decoder *decoder = compute->decoder;
+
+    return compute->visits ? compute->visits->begin[mw_decoder_experts_here(decoder)] * decoder->ffn
+                           : mw_decoder_inner(decoder, mw_operator_tokens(compute));
+}
+
 static void
 act_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     const struct mw_kernels *kernels = operators->kernels;
     const struct mw_layer_activations *layer = compute->layer;
-    int64_t n = mw_operator_tokens(compute) * mw_decoder_inner(compute->decoder);
+    int64_t n = act_elements(compute);
+    int64_t twin = mw_decoder_inner(compute->decoder, mw_operator_tokens(compute));
 
     if (mw_decoder_gated(compute->decoder))
         kernels->swiglu_forward(operators->device, layer->act, layer->up,
-                                mw_operator_read_at(compute, layer->up, n), n);
+                                mw_operator_read_at(compute, layer->up, twin), n);
     else if (compute->decoder->activation == MW_ACTIVATION_GELU_TANH)
         kernels->gelu_forward(operators->device, layer->act, layer->up, n);
     else if (compute->decoder->activation == MW_ACTIVATION_GELU_ERF)
@@ -446,11 +457,12 @@ act_backward(const struct mw_operators *operators, const struct mw_compute *comp
     const struct mw_kernels *kernels = operators->kernels;
     void *wide = compute->shared->wide, *to = compute->layer->gradient.up;
     const void *up = compute->layer->up;
-    int64_t n = mw_operator_tokens(compute) * mw_decoder_inner(compute->decoder);
+    int64_t n = act_elements(compute);
+    int64_t twin = mw_decoder_inner(compute->decoder, mw_operator_tokens(compute));
 
     if (mw_decoder_gated(compute->decoder))
-        kernels->swiglu_backward(operators->device, to, mw_operator_at(compute, to, n), wide, up,
-                                 mw_operator_read_at(compute, up, n), n);
+        kernels->swiglu_backward(operators->device, to, mw_operator_at(compute, to, twin), wide, up,
+                                 mw_operator_read_at(compute, up, twin), n);
     else if (compute->decoder->activation == MW_ACTIVATION_GELU_TANH)
         kernels->gelu_backward(operators->device, to, wide, up, n);
     else if (compute->decoder->activation == MW_ACTIVATION_GELU_ERF)

@@ -158,6 +158,14 @@ static const struct mw_operator_runner *const of_mixtures[MW_OPERATOR_COUNT] = {
     [MW_OPERATOR_MLP_DOWN] = &mw_run_mixture_down,
 };
 
+/* Where its experts are spread over ranks. */
+static const struct mw_operator_runner *const of_spread[MW_OPERATOR_COUNT] = {
+    [MW_OPERATOR_MLP_UP] = &mw_run_spread_router,
+    [MW_OPERATOR_EXPERTS_UP] = &mw_run_experts_up,
+    [MW_OPERATOR_EXPERTS_DOWN] = &mw_run_experts_down,
+    [MW_OPERATOR_MLP_DOWN] = &mw_run_spread_sum,
+};
+
 /* NULL: it is none of a decoder. */
 const struct mw_operator_runner *
 mw_operator_runner(const struct mw_compute *compute)
@@ -166,8 +174,9 @@ mw_operator_runner(const struct mw_compute *compute)
 
     if (!mw_operator_row((int)operator_))
         return NULL;
-    return compute->decoder->experts && of_mixtures[operator_] ? of_mixtures[operator_]
-                                                               : runners[operator_];
+    const struct mw_operator_runner *const *own =
+        mw_decoder_is_spread(compute->decoder) ? of_spread : of_mixtures;
+    return compute->decoder->experts && own[operator_] ? own[operator_] : runners[operator_];
 }
 
 /* --- running --------------------------------------------------------------------------------- */

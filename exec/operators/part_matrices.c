@@ -48,10 +48,9 @@ enter_adapter(struct mw_part *part, const struct mw_weights_piece *piece)
 
 /* The first one's of all experts' matrices, which are neighbours. */
 static void
-enter_experts(const struct mw_decoder *decoder, struct mw_part *part,
-              const struct mw_weights_piece *piece)
+enter_experts(struct mw_part *part, const struct mw_weights_piece *piece)
 {
-    int64_t rows = piece->weight.rows / decoder->experts;
+    int64_t rows = piece->weight.rows / piece->weight.experts;
 
     if (piece->weight.role == MW_WEIGHT_EXPERT_UP)
         return; /* behind those of the gates */
@@ -74,7 +73,7 @@ enter(const struct mw_decoder *decoder, struct mw_part *part, const struct mw_we
     else if (piece->weight.role == MW_WEIGHT_ROUTER)
         part->router_at = piece->at;
     else if (piece->weight.experts)
-        enter_experts(decoder, part, piece);
+        enter_experts(part, piece);
     else if (piece->weight.rank == 1)
         part->matrix.bias_at = part->matrix.bias_at < 0 ? piece->at : part->matrix.bias_at;
     else if (table && piece->weight.first_row)

@@ -31,6 +31,8 @@ struct mw_collectives {
                            const struct mw_ranks_part *part, enum mw_dtype dtype, GError **error);
     bool (*all_reduce)(void *self, int stream, void *data, enum mw_dtype dtype, int64_t elements,
                        GError **error);
+    bool (*exchange_rows)(void *self, int stream, void *to, const void *from,
+                          const struct mw_ranks_rows *rows, GError **error);
     bool (*broadcast)(void *self, int stream, void *data, int64_t bytes, int root, GError **error);
     /* NULL, both: not of this memory. */
     bool (*all_to_all)(void *self, int stream, void *to, const void *from, int64_t block_bytes,

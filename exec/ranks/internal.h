@@ -19,6 +19,7 @@ enum mw_ranks_kind {
     MW_RANKS_REDUCE_SCATTER,
     MW_RANKS_FOLD,
     MW_RANKS_ALL_REDUCE_FP64,
+    MW_RANKS_ROWS,
     MW_RANKS_BROADCAST,
     MW_RANKS_ALL_TO_ALL,
     MW_RANKS_PASS,
@@ -70,7 +71,8 @@ bool mw_ranks_link_hear(char words[MW_RANKS_WORDS_BYTES]);
 
 /* Messages go out in one of two sets, which is then finished.  Between two ranks, messages of a
  * lane are received in the order in which they were sent, so both sides post alike; empty ones are
- * left out.  At most one message each way for every peer in a set. */
+ * left out.  At most so many messages each way for every peer in a set. */
+#define MW_RANKS_SET_MESSAGES 16
 void mw_ranks_link_send(struct mw_ranks_lane *lane, int set, int peer, const void *data,
                         int64_t bytes);
 void mw_ranks_link_receive(struct mw_ranks_lane *lane, int set, int peer, void *data,

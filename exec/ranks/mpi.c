@@ -13,7 +13,7 @@
 #define SLEEP_NS 50000
 
 struct message_set {
-    MPI_Request *requests; /* one each way for every peer */
+    MPI_Request *requests; /* MW_RANKS_SET_MESSAGES each way for every peer */
     int count;
     int failure; /* the first code that is not MPI_SUCCESS */
 };
@@ -156,7 +156,8 @@ mw_ranks_link_open(struct mw_ranks_lane *lane, GError **error)
     struct mw_ranks_link *link = lane->link = g_new0(struct mw_ranks_link, 1);
 
     for (int i = 0; i < 2; i++)
-        link->sets[i].requests = g_new0(MPI_Request, (gsize)2 * (lane->ranks->count - 1));
+        link->sets[i].requests =
+            g_new0(MPI_Request, (gsize)2 * MW_RANKS_SET_MESSAGES * (lane->ranks->count - 1));
     if (!report(MPI_Comm_dup(MPI_COMM_WORLD, &link->comm), "a lane's communicator", error))
         return false;
     MPI_Comm_set_errhandler(link->comm, MPI_ERRORS_RETURN);

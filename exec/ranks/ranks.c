@@ -243,6 +243,7 @@ kind_name(int64_t kind)
         [MW_RANKS_REDUCE_SCATTER] = "reduce-scatter",
         [MW_RANKS_FOLD] = "sum",
         [MW_RANKS_ALL_REDUCE_FP64] = "all-reduce",
+        [MW_RANKS_ROWS] = "all-to-all of rows",
         [MW_RANKS_BROADCAST] = "broadcast",
         [MW_RANKS_ALL_TO_ALL] = "all-to-all",
         [MW_RANKS_PASS] = "pass around a ring",

@@ -122,6 +122,29 @@ bool mw_ranks_all_fold(struct mw_ranks *ranks, int lane, void *data, int64_t ele
 bool mw_ranks_broadcast(struct mw_ranks *ranks, int lane, void *data, int64_t bytes, int root,
                         GError **error);
 
+/* Rows on their way from members to the experts that members have, `experts` each, and back.
+ * Before they go, a member's rows lie in the order of all experts; where they come, in the order of
+ * its own experts, those for one expert in the order of members. */
+struct mw_ranks_rows {
+    int64_t row_bytes;
+    int experts;
+    const int32_t *counts; /* [members][all experts]: rows that a member has for an expert */
+    bool back;             /* from where they came to where they were */
+};
+
+/* Where a member's rows for an expert lie before they go, and where they come, in bytes. */
+struct mw_ranks_piece {
+    int64_t at, bytes;
+};
+struct mw_ranks_piece mw_ranks_rows_go(const struct mw_ranks_rows *rows, int members, int member,
+                                       int expert);
+struct mw_ranks_piece mw_ranks_rows_come(const struct mw_ranks_rows *rows, int members, int member,
+                                         int expert);
+
+/* `to` and `from` are memory of their own. */
+bool mw_ranks_exchange_rows(struct mw_ranks *ranks, int lane, void *to, const void *from,
+                            const struct mw_ranks_rows *rows, GError **error);
+
 /* Blocks of as many bytes: the r-th of `from` goes to rank r, and the r-th of `to` comes from it.
  * They do not overlap. */
 bool mw_ranks_all_to_all(struct mw_ranks *ranks, int lane, void *to, const void *from,

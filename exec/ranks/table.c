@@ -25,6 +25,13 @@ all_reduce(void *self, int stream, void *data, enum mw_dtype dtype, int64_t elem
 }
 
 static bool
+exchange_rows(void *self, int stream, void *to, const void *from, const struct mw_ranks_rows *rows,
+              GError **error)
+{
+    return mw_ranks_exchange_rows(self, stream, to, from, rows, error);
+}
+
+static bool
 broadcast(void *self, int stream, void *data, int64_t bytes, int root, GError **error)
 {
     return mw_ranks_broadcast(self, stream, data, bytes, root, error);
@@ -58,6 +65,7 @@ const struct mw_collectives mw_ranks_collectives = {
     .all_gather = all_gather,
     .reduce_scatter = reduce_scatter,
     .all_reduce = all_reduce,
+    .exchange_rows = exchange_rows,
     .broadcast = broadcast,
     .all_to_all = all_to_all,
     .pass = pass,

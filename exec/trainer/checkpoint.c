@@ -160,8 +160,8 @@ store(void *data, const struct mw_decoder *decoder, const struct mw_tensor *tens
     struct mw_safetensors_writer *optimizer = saving->writers[OPTIMIZER];
     struct mw_weights_part part = {tensor->layer, tensor->operators, tensor->tiles, tile};
 
-    if (tensor->state_whole && saving->source->data_rank > 0)
-        return true; /* the first rank checks the same values */
+    if (tensor->state_whole && mw_tensor_holder(tensor, (uint32_t)saving->source->data_rank) > 0)
+        return true; /* the first rank that has it checks the same values */
     if (!check_values(saving, decoder, tensor, tile, first, count, state, error))
         return false;
     if (!mw_weights_store(decoder, weights_files(saving), "", &part, first, count, dtype,

@@ -125,8 +125,9 @@ mw_trainer_all_gather_parameters(struct mw_trainer *trainer, GError **error)
         bool gathers = tensor->trainable && tensor->params_whole && !tensor->state_whole;
         for (uint32_t tile = 0; gathers && tile < tensor->tiles; tile++) {
             struct mw_ranks_part part = whole_part(tensor, tile);
-            if (!all_gather_in_place(trainer, tensor, tile, &part,
-                                     mw_trainer_data_stream(trainer, 0), error))
+            int stream =
+                tensor->spread > 1 ? MW_TRAINER_EXPERTS_STREAM : mw_trainer_data_stream(trainer, 0);
+            if (!all_gather_in_place(trainer, tensor, tile, &part, stream, error))
                 return false;
         }
     }
@@ -274,6 +275,8 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 
     if (mw_trainer_is_sum(work))
         return mw_trainer_sum_slices(trainer, op, error);
+    if (mw_trainer_is_dispatch(work))
+        return mw_trainer_dispatch(trainer, op, error);
     if (mw_trainer_is_gathered_checkpoint(work))
         return all_gather_checkpoint(trainer, op, error);
     if (is_of_copies(trainer, work))
@@ -365,9 +368,11 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
         if (!hops && lane->index >= MW_COLLECTIVE_STREAMS_MAX)
             return refuse(error, "more lanes of collectives than three");
         bool of_slices = mw_trainer_is_of_slices(&plan->works[op->work]);
+        bool of_experts = mw_decoder_is_spread(&plan->shape.decoder) &&
+                          mw_trainer_is_dispatch(&plan->works[op->work]);
         if (!hops && of_slices && lane->index != MW_TRAINER_SLICING_STREAM)
             return refuse(error, "collectives of tensor slices in a lane of others");
-        if (!hops && lane->index == MW_TRAINER_SLICING_STREAM &&
+        if (!hops && lane->index == MW_TRAINER_SLICING_STREAM && !of_experts &&
             !mw_trainer_is_exchange(&plan->works[op->work]) &&
             !mw_trainer_is_pass(&plan->works[op->work]) &&
             (!mw_decoder_is_slice(&plan->shape.decoder) || !of_slices))
@@ -439,6 +444,22 @@ find_data_rank(struct mw_trainer *trainer)
     trainer->rank = trainer->world_rank / slices % trainer->ranks;
 }
 
+/* Ranks that share experts, which are neighbours without slices, and those that have the same. */
+static void
+group_experts(struct mw_trainer *trainer)
+{
+    int spread = (int)mw_plan_spread(trainer->plan), place = (int)trainer->rank % MAX(1, spread);
+    int world_rank = (int)trainer->world_rank, first = world_rank - (int)trainer->rank;
+    struct mw_ranks *ranks = trainer->options.ranks;
+
+    if (spread == 1)
+        return;
+    mw_ranks_group(ranks, MW_TRAINER_SLICING_STREAM, world_rank - place, 1, spread);
+    for (int i = 0; i < 2; i++)
+        mw_ranks_group(ranks, MW_TRAINER_EXPERTS_STREAM + i, first + place, spread,
+                       (int)trainer->ranks / spread);
+}
+
 /* Lanes of collectives of fewer than all ranks. */
 static void
 group_ranks(struct mw_trainer *trainer)
@@ -450,8 +471,10 @@ group_ranks(struct mw_trainer *trainer)
     struct mw_ranks *ranks = trainer->options.ranks;
 
     mw_ranks_group(ranks, MW_TRAINER_CONTEXT_STREAM, first + of_sequence * slices, slices, sharers);
-    if (count == (int)trainer->world_ranks)
+    if (count == (int)trainer->world_ranks) {
+        group_experts(trainer);
         return;
+    }
     if (slices > 1)
         mw_ranks_group(ranks, MW_TRAINER_SLICING_STREAM, world_rank - world_rank % slices, 1,
                        slices);
@@ -459,6 +482,7 @@ group_ranks(struct mw_trainer *trainer)
         mw_ranks_group(ranks, MW_TRAINER_TURN_STREAM + i, first, slices, count);
     for (int i = 0; i < 2; i++)
         mw_ranks_group(ranks, MW_TRAINER_DATA_STREAM + i, first, slices, count);
+    group_experts(trainer);
     int of_stage = slices * count, stages = (int)trainer->world_ranks / of_stage;
     int stage = world_rank / of_stage;
     if (stages > 1 && (stage == 0 || stage == stages - 1))
@@ -499,6 +523,8 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
         return refuse(error, "pipeline stages on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && mw_decoder_is_slice(&plan->shape.decoder))
         return refuse(error, "tensor slices on this backend; {backend=cpu} runs");
+    if (trainer->options.backend->apart && mw_plan_spread(plan) > 1)
+        return refuse(error, "spread experts on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && plan->shape.context_ranks > 1)
         return refuse(error, "shared sequences on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && !trainer->options.backend->join)

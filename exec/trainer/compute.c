@@ -246,6 +246,7 @@ mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op)
         .loss = trainer->loss,
         .shared = &trainer->variant->shared[mw_trainer_set(trainer, op)],
         .input = layer_activations(trainer, op, computed_from(trainer, 0))->x,
+        .visits = trainer->visits.counts ? &trainer->visits : NULL,
         .logits = logits == MW_NONE ? NULL : mw_storage_address(&trainer->storage, logits, 0),
     };
 

@@ -581,9 +581,14 @@ visit_chunk(struct walk *walk, const struct mw_commit_extent *extent, GError **e
                               walk->durable->chunk, error))
             return false;
     }
-    while (mw_pieces_next(&pieces, &piece))
-        if (!visit_piece(walk, &piece, error))
+    while (mw_pieces_next(&pieces, &piece)) {
+        const struct mw_tensor *tensor = &plan->tensors[piece.tensor];
+        /* An earlier rank has the same. */
+        bool again =
+            tensor->state_whole && mw_tensor_holder(tensor, (uint32_t)walk->part->rank) > 0;
+        if (!again && !visit_piece(walk, &piece, error))
             return false;
+    }
     return true;
 }
 
@@ -673,7 +678,7 @@ read_vectors(void *data, GError **error)
     return g_steal_pointer(&values);
 }
 
-/* Visits a state that is whole on every rank only in the first. */
+/* Visits a state that is whole on every rank only in the first that has it. */
 static bool
 visit_all(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
 {
@@ -689,7 +694,9 @@ visit_all(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
     for (walk.rank = 0; walk.rank < durable->rank_count; walk.rank++) {
         walk.part = &durable->ranks[walk.rank].part;
         bool first = walk.part->rank == 0;
-        if ((first || !walk.part->plan->tensors[0].state_whole) && !visit_rank(&walk, error))
+        bool visits = (uint32_t)walk.part->rank < mw_plan_spread(walk.part->plan) ||
+                      !walk.part->plan->tensors[0].state_whole;
+        if (visits && !visit_rank(&walk, error))
             return false;
         if (first && !visit_frozen(&walk, error))
             return false;

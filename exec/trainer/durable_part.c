@@ -21,7 +21,10 @@ mw_durable_part(const struct mw_durable_options *run, int rank, int ranks)
         .stride = slices,
     };
 
+    int64_t spread = mw_plan_spread(part.plan);
+
     (void)mw_decoder_slice(run->decoder, slices, rank % slices, &part.decoder);
+    part.decoder.spread = (struct mw_spread){.count = spread, .index = part.rank % spread};
     part.decoder.copies_embedding = stages > 1 && part.decoder.tied_embedding;
     part.decoder.tied_embedding &= stages == 1;
     return part;
@@ -33,6 +36,6 @@ mw_durable_divides(const struct mw_durable_options *run, int ranks)
     struct mw_decoder slice;
     int64_t parts = MAX(1, run->slices) * stages_of(run);
 
-    return ranks > 0 && ranks % parts == 0 &&
+    return ranks > 0 && ranks % parts == 0 && ranks / parts % mw_plan_spread(run->plan) == 0 &&
            !mw_decoder_slice(run->decoder, run->slices, 0, &slice);
 }

@@ -179,6 +179,7 @@ struct mw_trainer {
     struct mw_arena exchange;          /* memory that device and host exchange numbers in: */
     int32_t *ids, *targets;            /* [micro_batches][tokens] */
     double *loss;                      /* sum over this rank's tokens */
+    struct mw_visits visits;           /* where experts are spread; else NULL */
 
     uint32_t *tensor_of;             /* [layer + 1][operator] tensor, or MW_NONE */
     struct mw_part **parts;          /* [tensor][tile] */
@@ -406,6 +407,12 @@ bool mw_trainer_is_gathered_checkpoint(const struct mw_work *work);
 /* Whether it is either, and so among the slices of a model. */
 bool mw_trainer_is_of_slices(const struct mw_work *work);
 bool mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* Sends rows of tokens to spread experts, or their results back; and gradients the other way.
+ * is_dispatch: of a work. */
+bool mw_trainer_is_dispatch(const struct mw_work *work);
+bool mw_trainer_dispatch(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
+/* Binds an all-to-all's op: the operands of its operator. */
+struct mw_compute mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op);
 bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Whether a collective is of device memory only, not of numbers that hosts agree upon. */
 bool mw_trainer_collects_on_device(const struct mw_plan *plan, const struct mw_op *op);

@@ -57,7 +57,8 @@ check_mixture(const struct mw_plan *plan, GError **error)
 {
     const struct mw_step_shape *shape = &plan->shape;
     const struct mw_decoder *d = &shape->decoder;
-    const uint32_t of_experts = 1u << MW_OPERATOR_MLP_UP | 1u << MW_OPERATOR_MLP_DOWN;
+    const uint32_t of_experts = 1u << MW_OPERATOR_MLP_UP | 1u << MW_OPERATOR_MLP_DOWN |
+                                1u << MW_OPERATOR_EXPERTS_UP | 1u << MW_OPERATOR_EXPERTS_DOWN;
     int64_t element = mw_compute_element_bytes(shape->dtype);
     bool good = !d->lora_rank && !shape->kept_encodings && !shape->weights_later &&
                 !mw_optimizer_has_vectors(shape->optimizer);
@@ -115,10 +116,18 @@ is_chunks(const struct mw_work *work)
     return work->object == MW_OBJECT_STATE || work->object == MW_OBJECT_UPDATED;
 }
 
+/* Its own, or those of another as tied logits have; the sum of spread experts' results has none. */
 static bool
-has_weights(int operator_)
+has_weights(const struct mw_trainer *trainer, int operator_)
 {
-    return mw_operator_row(operator_)->parameters;
+    const struct mw_operator_dims dims = mw_decoder_dims(&trainer->plan->shape.decoder);
+    const struct mw_operator_parameter *p = mw_operator_row(operator_)->parameters;
+    bool has = false;
+
+    for (; p && p->kind != MW_PARAMETER_END; p++)
+        has |= mw_dims_have(&dims, p->when) && dims.width[p->rows] &&
+               (!p->columns || dims.width[p->columns]);
+    return has;
 }
 
 static uint32_t
@@ -303,7 +312,7 @@ wrong_compute(const struct look *look)
     if (operator_ == MW_OPERATOR_NONE || look->work->host)
         return "is no operator of a device";
     if (param != MW_NONE ? !look->tensor || !holds_part(look, param, look->part_elements, false)
-                         : has_weights(operator_) && !(scatters && backward))
+                         : has_weights(look->trainer, operator_) && !(scatters && backward))
         return "has no room for its parameters";
     if (!has_room_to_widen(look))
         return "has no room to widen its parameters in, or needs none";
@@ -313,7 +322,7 @@ wrong_compute(const struct look *look)
         return "computes gradients of weights apart from those of its input";
     if (!has_operands(look))
         return "has not its micro-batch's operands of the gradients of weights";
-    if (has_weights(operator_) && backward && look->tensor->trainable && !later &&
+    if (has_weights(look->trainer, operator_) && backward && look->tensor->trainable && !later &&
         (gradient == MW_NONE || !holds_part(look, gradient, look->part_elements, true)))
         return "has no room for its gradient";
     if (kept != MW_NONE && !slot_holds(look, kept, 0, kept_bytes(look)))
@@ -411,6 +420,18 @@ wrong_sum(const struct look *look)
         return "sums up more or less than there is";
     if (!hop_fits(look, MW_ROLE_SENT))
         return "has no room for what stages send";
+    return reaches_all(look) ? NULL : "uses memory that is not the device's";
+}
+
+/* Each rank of a group sends what visits its experts, of whatever tokens. */
+static const char *
+wrong_dispatch(const struct look *look)
+{
+    const struct mw_operator_row *row = mw_operator_row(look->work->operator_);
+
+    if (!mw_decoder_is_spread(&look->trainer->plan->shape.decoder) || look->op->layer < 0 ||
+        !(row->takes_tokens || row->returns_tokens))
+        return "is of no experts that are spread";
     return reaches_all(look) ? NULL : "uses memory that is not the device's";
 }
 
@@ -595,7 +616,9 @@ wrong_part_op(const struct look *look)
     case MW_OP_D2H:
         return wrong_part_move(look);
     case MW_OP_ALL_TO_ALL:
-        return mw_trainer_is_exchange(look->work) ? wrong_exchange(look) : "is of no heads";
+        return mw_trainer_is_dispatch(look->work)   ? wrong_dispatch(look)
+               : mw_trainer_is_exchange(look->work) ? wrong_exchange(look)
+                                                    : "is of no heads and no experts";
     case MW_OP_RING_PASS:
         return mw_trainer_is_pass(look->work) ? wrong_pass(look) : "is of no keys and values";
     default:
@@ -613,13 +636,13 @@ is_a_mark(const struct mw_work *work)
 }
 
 static bool
-needs_tensor(const struct mw_work *work)
+needs_tensor(const struct mw_trainer *trainer, const struct mw_work *work)
 {
     if (work->kind == MW_OP_COMPUTE)
-        return has_weights(work->operator_);
+        return has_weights(trainer, work->operator_);
     return work->object != MW_OBJECT_CHECKPOINT && !mw_trainer_is_sum(work) &&
-           !mw_trainer_is_exchange(work) && !mw_trainer_is_pass(work) &&
-           mw_op_traits(work->kind)->joins != MW_JOINS_PAIR;
+           !mw_trainer_is_exchange(work) && !mw_trainer_is_dispatch(work) &&
+           !mw_trainer_is_pass(work) && mw_op_traits(work->kind)->joins != MW_JOINS_PAIR;
 }
 
 /* Returns NULL if all operands of the op exist. */
@@ -638,7 +661,7 @@ wrong_names(struct look *look)
     if (look->work->kind == MW_OP_COMPUTE && look->op->layer < 0 &&
         mw_operator_row(look->work->operator_)->place == MW_PLACE_BLOCK)
         return "is of no layer";
-    if (!needs_tensor(look->work))
+    if (!needs_tensor(trainer, look->work))
         return NULL;
     if (index == MW_NONE || look->op->tile >= plan->tensors[index].tiles)
         return "is of no tensor";

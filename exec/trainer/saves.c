@@ -16,7 +16,8 @@
 bool
 mw_trainer_saves_shared(const struct mw_plan *plan, uint32_t ranks)
 {
-    return ranks > 1 && plan->tensor_count && plan->tensors[0].state_whole;
+    return ranks > 1 && plan->tensor_count && plan->tensors[0].state_whole &&
+           mw_plan_spread(plan) == 1;
 }
 
 /* --- the stream ------------------------------------------------------------------------------ */

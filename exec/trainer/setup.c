@@ -323,6 +323,13 @@ check_block(const struct mw_trainer *trainer, const struct mw_activation_layout 
     int64_t lasting = mw_activations_lasting(&shape->decoder, shape->sequences,
                                              mw_step_shape_seq(shape), layout, kept);
 
+    if (layout->bytes > bytes && mw_decoder_is_spread(&shape->decoder))
+        return mw_refuse(error,
+                         "the plan has %" G_GINT64_FORMAT
+                         " bytes in one piece for activations, the operators need "
+                         "%" G_GINT64_FORMAT ", should the tokens of all ranks visit the experts "
+                         "of one; a plan by {software=memwall} has them",
+                         bytes, layout->bytes);
     if (layout->bytes > bytes) {
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the plan has %" G_GINT64_FORMAT
@@ -525,15 +532,23 @@ share(struct mw_trainer *trainer, GError **error)
     const struct mw_storage *storage = &trainer->storage;
     int64_t tokens = trainer->micro_batches * trainer->tokens;
     int64_t doubles = 1 + trainer->partial_count;
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    bool spread = mw_decoder_is_spread(decoder);
+    int64_t counts = spread ? decoder->spread.count * decoder->experts : 0;
+    int64_t begins = spread ? mw_decoder_experts_here(decoder) + 1 : 0;
 
     if (!mw_arena_reserve(&trainer->exchange, "numbers of a step",
-                          doubles * (int64_t)sizeof(double) + 2 * tokens * (int64_t)sizeof(int32_t),
+                          doubles * (int64_t)sizeof(double) +
+                              (2 * tokens + counts + begins) * (int64_t)sizeof(int32_t),
                           error))
         return false;
     trainer->loss = (double *)(void *)trainer->exchange.base;
     trainer->partials = trainer->loss + 1;
     trainer->ids = (int32_t *)(trainer->loss + doubles);
     trainer->targets = trainer->ids + tokens;
+    if (spread)
+        trainer->visits = (struct mw_visits){.counts = trainer->targets + tokens,
+                                             .begin = trainer->targets + tokens + counts};
     return mw_storage_pin(storage, &trainer->exchange, error);
 }
 

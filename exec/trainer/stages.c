@@ -28,6 +28,16 @@ peer_of(const struct mw_trainer *trainer, const struct mw_work *work)
     return mw_work_peer(trainer->plan, work, trainer->world_rank);
 }
 
+/* Of ranks that have the same experts. */
+static bool
+is_of_experts(const struct mw_trainer *trainer, const struct mw_work *work)
+{
+    const struct mw_plan *plan = trainer->plan;
+
+    return mw_decoder_is_spread(&plan->shape.decoder) && work->comm < plan->comm_count &&
+           plan->comms[work->comm].spans[MW_AXIS_DP].count < trainer->ranks;
+}
+
 int
 mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -36,10 +46,14 @@ mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op)
     if (!is_hop(work)) {
         if (mw_trainer_is_exchange(work) || mw_trainer_is_pass(work))
             return MW_TRAINER_CONTEXT_STREAM;
+        if (mw_trainer_is_dispatch(work))
+            return MW_TRAINER_SLICING_STREAM; /* of the ranks that share experts */
         int stream = trainer->plan->lanes[op->lane].index;
         /* Stages whose steps go on over their ends do not wait for each other: each has a norm. */
         bool of_all = (work->kind == MW_OP_AGREE && !trainer->plan->shape.no_flush) ||
                       mw_trainer_is_of_slices(work);
+        if (!of_all && is_of_experts(trainer, work))
+            return MW_TRAINER_EXPERTS_STREAM + stream / 2;
         return of_all ? stream : mw_trainer_data_stream(trainer, stream);
     }
     uint32_t peer = peer_of(trainer, work), before = MIN(trainer->world_rank, peer);

@@ -185,6 +185,15 @@ end_by(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     return end_step(trainer, error);
 }
 
+static bool
+all_to_all(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_work *work = &trainer->plan->works[op->work];
+
+    return mw_trainer_is_dispatch(work) ? mw_trainer_collect(trainer, op, error)
+                                        : mw_trainer_exchange_heads(trainer, op, error);
+}
+
 /* One row for each kind that runs. */
 static bool (*const runs[MW_OP_KIND_COUNT])(struct mw_trainer *, const struct mw_op *,
                                             GError **) = {
@@ -200,7 +209,7 @@ static bool (*const runs[MW_OP_KIND_COUNT])(struct mw_trainer *, const struct mw
     [MW_OP_ALL_GATHER] = mw_trainer_collect,
     [MW_OP_REDUCE_SCATTER] = mw_trainer_collect,
     [MW_OP_ALL_REDUCE] = mw_trainer_collect,
-    [MW_OP_ALL_TO_ALL] = mw_trainer_exchange_heads,
+    [MW_OP_ALL_TO_ALL] = all_to_all,
     [MW_OP_RING_PASS] = mw_trainer_pass_ring,
     [MW_OP_BROADCAST] = mw_trainer_collect,
     [MW_OP_SEND] = mw_trainer_hop,

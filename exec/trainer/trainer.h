@@ -72,9 +72,12 @@ enum mw_trainer_stream {
     /* Owners' turns. */
     MW_TRAINER_TURN_STREAM,
     MW_TRAINER_LAST_TURN_STREAM = MW_TRAINER_TURN_STREAM + MW_TRAINER_TURN_STREAMS - 1,
+    /* Of ranks that have the same experts, where these are spread: then no owners take turns. */
+    MW_TRAINER_EXPERTS_STREAM = MW_TRAINER_TURN_STREAM,
+    MW_TRAINER_DELAYED_EXPERTS_STREAM,
     /* Activations to the next stage and gradients back: a middle stage sends and receives at the
      * same time, over boundaries whose numbers differ by one. */
-    MW_TRAINER_FORWARD_STREAM,
+    MW_TRAINER_FORWARD_STREAM = MW_TRAINER_LAST_TURN_STREAM + 1,
     MW_TRAINER_FORWARD_ODD_STREAM,
     MW_TRAINER_BACKWARD_STREAM,
     MW_TRAINER_BACKWARD_ODD_STREAM,

@@ -312,7 +312,7 @@ own_squares(struct mw_trainer *trainer)
     const struct mw_plan *plan = trainer->plan;
 
     for (uint32_t t = 0; trainer->rank && t < plan->tensor_count; t++)
-        if (plan->tensors[t].state_whole)
+        if (plan->tensors[t].state_whole && mw_tensor_holder(&plan->tensors[t], trainer->rank))
             memset(trainer->partials + trainer->partial_first[t], 0,
                    plan->tensors[t].tiles * trainer->partial_blocks[t] * sizeof(double));
     return mw_norm_combine(trainer->partials, trainer->partial_count);

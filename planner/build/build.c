@@ -340,11 +340,18 @@ shape_of(const struct mw_sizing *sizing)
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&
                         mw_model_runs_seq(sizing->model, s->seq, NULL);
     mw_settings_adapt(s, &shape.decoder);
-    bool plain = sizing->ep == 1 && !(s->capacity_factor > 0) && !shape.decoder.lora_rank &&
+    bool divided = sizing->tp > 1 || sizing->cp > 1;
+    bool limited = s->capacity_factor > 0;
+    bool plain = ((sizing->ep == 1 && !limited) || !divided) && !shape.decoder.lora_rank &&
                  shape.decoder.experts <= MW_DECODER_EXPERTS_MAX;
     if (shape.decoder.experts && !plain)
-        shape.has_decoder = false; /* experts over ranks, with a capacity or with adapters are no
-                                    * decoder's */
+        shape.has_decoder = false; /* experts that are spread, or have a capacity, of slices or of
+                                    * parts of sequences, or that have adapters, are no decoder's */
+    if (shape.has_decoder && sizing->ep > 1)
+        shape.decoder.spread.count = sizing->ep;
+    if (shape.has_decoder && shape.decoder.experts && limited)
+        shape.decoder.rows_of_expert =
+            mw_model_expert_rows(sizing->model, &sizing->shape) / shape.decoder.experts;
     return shape;
 }
 

@@ -163,6 +163,16 @@ passing_bytes(const struct mw_sizing *sizing, int64_t widest, int64_t streams)
     return MAX(2 * widest, widest + sizing->element_bytes * sizing->tokens * width);
 }
 
+/* What goes to experts on other ranks, and comes back, where the room for it is reserved. */
+static int64_t
+exchange_room(const struct mw_sizing *sizing)
+{
+    if (sizing->ep == 1 || !sizing->shape.all_visit_one)
+        return 0;
+    return sizing->element_bytes * mw_model_expert_room(sizing->model, &sizing->shape) *
+           sizing->model->hidden;
+}
+
 /* What must outlast the logits: the activations of layers that keep them, and what passes between
  * operators.  The sums of all layers' attention lie beside it. */
 static int64_t
@@ -175,8 +185,8 @@ lasting_bytes(const struct mw_sizing *sizing, int64_t widest)
                         ? whole_rooms(sizing)
                         : mw_recomputed_largest(&recomputed) + kept;
 
-    return passing_bytes(sizing, widest, 2) + mw_sizing_kept_bytes(sizing, false) +
-           SUM_BYTES * sizing->tokens * model->heads * rooms;
+    return passing_bytes(sizing, widest, 2) + exchange_room(sizing) +
+           mw_sizing_kept_bytes(sizing, false) + SUM_BYTES * sizing->tokens * model->heads * rooms;
 }
 
 /* Recomputed layers keep nothing from the end of the last layer's forward to the begin of the first
@@ -251,7 +261,7 @@ set_activations(struct mw_sizing *sizing)
     int64_t passing = sizing->settings.forward_only
                           ? 2 * widest
                           : passing_bytes(sizing, widest, 1 + lacks_input_of_down(sizing));
-    passing += ring_room(sizing);
+    passing += ring_room(sizing) + exchange_room(sizing);
     passing = sizing->stretches > 1 ? mw_divide_up(passing, sets) : passing;
     /* Without a backward nothing waits for it. */
     int64_t bytes = (sizing->settings.forward_only ? 0 : activations_bytes(sizing)) + passing -
@@ -787,11 +797,18 @@ pending_bytes(const struct mw_sizing *sizing)
     return bytes;
 }
 
+/* Ranks that have the same state each save a share of it; spread experts are not the same. */
+static int64_t
+save_sharers(const struct mw_sizing *sizing)
+{
+    return sizing->optimizer_partitioned || sizing->ep > 1 ? 1 : sizing->shards;
+}
+
 /* What a save has of vectors of rows and columns: all of them, or a rank's share. */
 static int64_t
 vectors_bytes(const struct mw_sizing *sizing)
 {
-    int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->shards;
+    int64_t sharers = save_sharers(sizing);
 
     return mw_optimizer_has_vectors(sizing->settings.optimizer)
                ? mw_divide_up(MW_PRODUCT(sizeof(float), sizing->trained_sides), sharers)
@@ -802,7 +819,7 @@ vectors_bytes(const struct mw_sizing *sizing)
 static int64_t
 unsaved_bytes(const struct mw_sizing *sizing)
 {
-    int64_t sharers = sizing->optimizer_partitioned ? 1 : sizing->shards, bytes = 0;
+    int64_t sharers = save_sharers(sizing), bytes = 0;
 
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
         const struct mw_chunk *chunk = &sizing->run_chunks[c];

@@ -91,7 +91,7 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
 static bool
 check_copies(const struct mw_model *model, const struct mw_settings *settings, GError **error)
 {
-    struct mw_shape shape = mw_sizing_shape(settings, true);
+    struct mw_shape shape = mw_sizing_shape(settings, NULL);
     bool frozen = shape.trained.frozen >> MW_OPERATOR_EMBEDDING & 1;
     struct mw_operators tail;
 
@@ -563,10 +563,10 @@ mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
 }
 
 static bool
-check_shape(const struct mw_model *model, bool flash_attention, const struct mw_settings *settings,
-            struct mw_model_walk *walk, GError **error)
+check_shape(const struct mw_model *model, const struct mw_hardware *hardware,
+            const struct mw_settings *settings, struct mw_model_walk *walk, GError **error)
 {
-    struct mw_shape shape = mw_sizing_shape(settings, flash_attention);
+    struct mw_shape shape = mw_sizing_shape(settings, hardware);
 
     return mw_model_walk_checked(model, &shape, walk, error);
 }
@@ -580,7 +580,7 @@ mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings 
     return check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
            check_experts(model, settings, 0, error) &&
            check_context(model, settings, 0, true, error) &&
-           check_shape(model, true, settings, &walk, error);
+           check_shape(model, NULL, settings, &walk, error);
 }
 
 bool
@@ -593,5 +593,5 @@ mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware
                          error) &&
            check_groups(settings, error) && check_batch(settings, error) &&
            check_slicing(model, settings->tp, error) &&
-           check_shape(model, hardware->gpu_flash_attention, settings, walk, error);
+           check_shape(model, hardware, settings, walk, error);
 }

@@ -565,7 +565,7 @@ trained_of(const struct mw_settings *settings)
 }
 
 struct mw_shape
-mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
+mw_sizing_shape(const struct mw_settings *settings, const struct mw_hardware *hardware)
 {
     return (struct mw_shape){
         .sequences = (int64_t)(settings->micro_batch * (double)mw_settings_sharers(settings) + 0.5),
@@ -576,7 +576,8 @@ mw_sizing_shape(const struct mw_settings *settings, bool flash_attention)
         .context = (enum mw_context)settings->cp_kind,
         .ep = settings->ep,
         .capacity_factor = settings->capacity_factor,
-        .flash_attention = flash_attention,
+        .all_visit_one = hardware && hardware->memory_use.experts_whole,
+        .flash_attention = !hardware || hardware->gpu_flash_attention,
         .scores_again = settings->scores_again == 1,
         .dtype = settings->dtype,
         .trained = trained_of(settings),
@@ -632,7 +633,7 @@ set_ranks(struct mw_sizing *sizing)
     sizing->replicas = sizing->dp / sizing->shards;
     sizing->shards_per_node = MIN(sizing->shards, sizing->dp_ranks_per_node);
     sizing->replicas_per_node = sizing->dp_ranks_per_node / sizing->shards_per_node;
-    sizing->shape = mw_sizing_shape(settings, sizing->hardware->gpu_flash_attention);
+    sizing->shape = mw_sizing_shape(settings, sizing->hardware);
     sizing->sequences = sizing->shape.sequences;
     sizing->tokens = sizing->sequences * settings->seq / sizing->cp;
 }
@@ -777,7 +778,7 @@ int64_t
 mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardware,
                  const struct mw_settings *settings, int64_t most)
 {
-    struct mw_shape shape = mw_sizing_shape(settings, hardware->gpu_flash_attention);
+    struct mw_shape shape = mw_sizing_shape(settings, hardware);
     struct mw_model_walk walk;
     int64_t ops = 0;
 

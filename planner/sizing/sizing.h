@@ -368,7 +368,9 @@ struct mw_swap_buffers mw_sizing_swap_buffers(const struct mw_sizing *sizing, in
 int64_t mw_sizing_node_group(const struct mw_settings *settings);
 int64_t mw_sizing_shard_group(const struct mw_settings *settings);
 bool mw_sizing_has_replicas(const struct mw_settings *settings); /* of sharding groups */
-struct mw_shape mw_sizing_shape(const struct mw_settings *settings, bool flash_attention);
+/* hardware NULL: not known, and then with fused attention. */
+struct mw_shape mw_sizing_shape(const struct mw_settings *settings,
+                                const struct mw_hardware *hardware);
 
 /* Whether ranks with the same parameters share experts or sequences. */
 static inline bool

@@ -12,7 +12,7 @@
 #define BYTES_MAX (4 * ELEMENTS_MAX)
 #define STREAM 1
 
-enum kind { ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE, BROADCAST, RING, GROUP, KINDS };
+enum kind { ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE, BROADCAST, RING, GROUP, EXCHANGE, KINDS };
 
 /* The same for all ranks. */
 struct round {
@@ -90,6 +90,24 @@ broadcast_two(const struct side *side, int ranks, int64_t bytes, int root, GErro
            (!t->group_end || t->group_end(side->self, STREAM, error));
 }
 
+enum { EXPERTS = 3, ROW_BYTES = 40 };
+
+/* Rows to experts, as many as the round says, and back. */
+static bool
+exchange(const struct side *side, const struct round *it, int ranks, GError **error)
+{
+    const struct mw_collectives *t = side->table;
+    int32_t counts[16 * 16 * EXPERTS];
+    int all = ranks * EXPERTS;
+
+    for (int i = 0; i < ranks * all; i++)
+        counts[i] = (int32_t)((it->part.elements + 7 * i) % 11 % 4);
+    struct mw_ranks_rows rows = {ROW_BYTES, EXPERTS, counts, false}, back = rows;
+    back.back = true;
+    return t->exchange_rows(side->self, STREAM, side->whole, side->shard, &rows, error) &&
+           t->exchange_rows(side->self, STREAM, side->shard, side->whole, &back, error);
+}
+
 static bool
 run(const struct side *side, const struct round *it, const struct mw_ranks *ranks, GError **error)
 {
@@ -109,6 +127,8 @@ run(const struct side *side, const struct round *it, const struct mw_ranks *rank
     case BROADCAST:
         return t->broadcast(side->self, STREAM, side->whole, it->part.elements * bytes, it->root,
                             error);
+    case EXCHANGE:
+        return exchange(side, it, mw_ranks_count(ranks), error);
     case RING:
         return go_round(side, ranks, it->part.elements * bytes, error);
     default:

@@ -91,6 +91,23 @@ choose(const struct mw_routing *routing, const float *probability, int64_t token
         weight[i] /= sum;
 }
 
+/* Counts what each expert takes, from begin[0] on; what is dropped has no row. */
+static void
+count_copies(const struct mw_routing *routing)
+{
+    int32_t *begin = routing->begin;
+
+    memset(begin, 0, (size_t)(routing->experts + 1) * sizeof *begin);
+    for (int64_t choice = 0; choice < routing->visits; choice++)
+        for (int64_t t = 0; t < routing->tokens; t++) {
+            int64_t i = t * routing->visits + choice;
+            int32_t *taken = &begin[routing->expert[i]];
+            bool drops = routing->capacity && *taken >= routing->capacity;
+            routing->row[i] = drops ? -1 : 0;
+            *taken += !drops;
+        }
+}
+
 /* Copies of an expert lie in the order of their tokens: one thread gives them their places. */
 static void
 place(const struct mw_routing *routing)
@@ -98,16 +115,15 @@ place(const struct mw_routing *routing)
     int64_t copies = routing->tokens * routing->visits;
     int32_t *begin = routing->begin, before = 0;
 
-    memset(begin, 0, (size_t)(routing->experts + 1) * sizeof *begin);
-    for (int64_t i = 0; i < copies; i++)
-        begin[routing->expert[i]]++;
+    count_copies(routing);
     for (int64_t e = 0; e <= routing->experts; e++) {
         int32_t of_expert = begin[e];
         begin[e] = before;
         before += of_expert;
     }
     for (int64_t i = 0; i < copies; i++)
-        routing->row[i] = begin[routing->expert[i]]++;
+        if (routing->row[i] == 0)
+            routing->row[i] = begin[routing->expert[i]]++;
     for (int64_t e = routing->experts; e > 0; e--) /* each is where the next one begins now */
         begin[e] = begin[e - 1];
     begin[0] = 0;
@@ -179,8 +195,27 @@ MW_CPU(copy_tokens)(const struct mw_routing *routing, mw_element *copies, const 
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < routing->tokens * routing->visits; i++)
-        memcpy(copies + routing->row[i] * columns, x + i / routing->visits * columns,
-               (size_t)columns * sizeof *x);
+        if (routing->row[i] >= 0)
+            memcpy(copies + routing->row[i] * columns, x + i / routing->visits * columns,
+                   (size_t)columns * sizeof *x);
+}
+
+/* Of a token's copies, some columns; 0 where all are dropped. */
+MW_INLINE struct mw_lanes
+sum_of(const struct mw_routing *routing, const int32_t *row, const mw_element *copies,
+       int64_t columns, int64_t n)
+{
+    struct mw_lanes sum = mw_lanes_splat(0.0f);
+    bool any = false;
+
+    for (int64_t i = 0; i < routing->visits; i++) {
+        if (row[i] < 0)
+            continue;
+        struct mw_lanes x = get(copies + row[i] * columns, n);
+        sum = any ? mw_lanes_add(sum, x) : x;
+        any = true;
+    }
+    return sum;
 }
 
 void
@@ -192,10 +227,7 @@ MW_CPU(sum_copies)(const struct mw_routing *routing, mw_element *x, const mw_ele
         const int32_t *row = routing->row + t * routing->visits;
         for (int64_t c = 0; c < columns; c += MW_LANES) {
             int64_t n = mw_smaller(MW_LANES, columns - c);
-            struct mw_lanes sum = get(copies + row[0] * columns + c, n);
-            for (int64_t i = 1; i < routing->visits; i++)
-                sum = mw_lanes_add(sum, get(copies + row[i] * columns + c, n));
-            put(x + t * columns + c, sum, n);
+            put(x + t * columns + c, sum_of(routing, row, copies + c, columns, n), n);
         }
     }
 }
@@ -212,7 +244,8 @@ MW_CPU(weigh_copies)(const struct mw_routing *routing, mw_element *y, const mw_e
             int64_t n = mw_smaller(MW_LANES, columns - c);
             struct mw_lanes sum = mw_lanes_splat(0.0f);
             for (int64_t i = 0; i < routing->visits; i++)
-                sum = plus(sum, weight[i], get(copies + row[i] * columns + c, n));
+                if (row[i] >= 0)
+                    sum = plus(sum, weight[i], get(copies + row[i] * columns + c, n));
             put(y + t * columns + c, mw_lanes_add(get(x + t * columns + c, n), sum), n);
         }
     }
@@ -240,7 +273,8 @@ MW_CPU(weigh_backward)(const struct mw_routing *routing, float *dweights, mw_ele
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < routing->tokens * routing->visits; i++)
-        dweights[i] =
-            copy_backward(copies + routing->row[i] * columns, dy + i / routing->visits * columns,
-                          routing->weight[i], columns);
+        dweights[i] = routing->row[i] < 0 ? 0.0f
+                                          : copy_backward(copies + routing->row[i] * columns,
+                                                          dy + i / routing->visits * columns,
+                                                          routing->weight[i], columns);
 }

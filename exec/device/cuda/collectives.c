@@ -198,6 +198,69 @@ all_reduce(void *self, int stream, void *data, enum mw_dtype dtype, int64_t elem
     return end(peers, stream, good, error);
 }
 
+/* One piece, to a rank or from it. */
+static bool
+send_piece(struct mw_cuda_peers *peers, int stream, const char *from, struct mw_ranks_piece piece,
+           int to, GError **error)
+{
+    return !piece.bytes || CALL(peers, stream, error, ncclSend,
+                                (from + piece.at, (size_t)piece.bytes, ncclUint8, to,
+                                 peers->comms[stream], stream_of(peers, stream)));
+}
+
+static bool
+receive_piece(struct mw_cuda_peers *peers, int stream, char *to, struct mw_ranks_piece piece,
+              int from, GError **error)
+{
+    return !piece.bytes || CALL(peers, stream, error, ncclRecv,
+                                (to + piece.at, (size_t)piece.bytes, ncclUint8, from,
+                                 peers->comms[stream], stream_of(peers, stream)));
+}
+
+static bool
+copy_piece(struct mw_cuda_peers *peers, int stream, char *to, const char *from, int64_t bytes,
+           GError **error)
+{
+    return !bytes ||
+           mw_cuda_check(peers->gpu,
+                         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice,
+                                         stream_of(peers, stream)),
+                         "cudaMemcpyAsync", error);
+}
+
+/* All pieces in one group; a rank's own are copied. */
+static bool
+exchange_pieces(struct mw_cuda_peers *peers, int stream, char *to, const char *from,
+                const struct mw_ranks_rows *rows, int e, GError **error)
+{
+    int own = mw_ranks_index(peers->ranks), count = mw_ranks_count(peers->ranks);
+    bool good = true;
+
+    for (int peer = 0; good && peer < count; peer++) {
+        struct mw_ranks_piece come = mw_ranks_rows_come(rows, count, peer, own * rows->experts + e);
+        struct mw_ranks_piece go = mw_ranks_rows_go(rows, count, own, peer * rows->experts + e);
+        struct mw_ranks_piece in = rows->back ? go : come, out = rows->back ? come : go;
+        good = peer == own ? copy_piece(peers, stream, to + in.at, from + out.at, in.bytes, error)
+                           : send_piece(peers, stream, from, out, peer, error) &&
+                                 receive_piece(peers, stream, to, in, peer, error);
+    }
+    return good;
+}
+
+static bool
+exchange_rows(void *self, int stream, void *to, const void *from, const struct mw_ranks_rows *rows,
+              GError **error)
+{
+    struct mw_cuda_peers *peers = self;
+    bool good = begin(peers, stream, error);
+
+    if (!good)
+        return false;
+    for (int e = 0; good && e < rows->experts; e++)
+        good = exchange_pieces(peers, stream, to, from, rows, e, error);
+    return end(peers, stream, good, error);
+}
+
 static bool
 broadcast(void *self, int stream, void *data, int64_t bytes, int root, GError **error)
 {
@@ -258,6 +321,7 @@ const struct mw_collectives mw_cuda_collectives = {
     .all_gather = all_gather,
     .reduce_scatter = reduce_scatter,
     .all_reduce = all_reduce,
+    .exchange_rows = exchange_rows,
     .broadcast = broadcast,
     .send = send,
     .receive = receive,
