@@ -367,7 +367,7 @@ mix_versions(void *data, const struct mw_plan *plan)
 int
 trainer_worker_mixes_versions(struct mw_ranks *ranks)
 {
-    struct trained_case what = case_of(ranks, false, 3);
+    struct trained_case what = case_of(ranks, MW_SCHEDULE_2BW, 3);
     struct trained_course course = {
         .steps = 1, .threads = 1, .directory = trainer_worker_directory, .on_plan = mix_versions};
     struct trained trained;
