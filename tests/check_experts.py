@@ -227,6 +227,19 @@ def check_spread_places(box):
         yield f"{made}"
 
 
+def check_spread_resumed(box):
+    """Another number of ranks that share experts is another division of the run's files."""
+    line = "-m model.json -s ddp --batch 2 --steps {} --nvme drive --save-every 2 --ep {} {}"
+    answer = ranked(box, 2, line.format(2, 2, "--overwrite"))
+    if answer.status:
+        yield answer.err
+    answer = ranked(box, 2, line.format(4, 1, "--resume"))
+    said = [row for row in answer.err.splitlines() if row.startswith("memwall: ")]
+    if answer.status != 2 or not said or any("--ep 1" not in row or "--ep 2" not in row
+                                             for row in said):
+        yield f"status {answer.status}: {answer.err}"
+
+
 REFUSED = {
     "--tiles 2": ["--tiles 2", "--tiles 1"],
     "--train lora:4": ["--train", "no adapters"],
@@ -340,6 +353,7 @@ def tests(box):
         yield f"spread/{name}", check_spread(box, *case)
     yield "spread/bits", check_spread_bits(box)
     yield "spread/places", check_spread_places(box)
+    yield "spread/resumed", check_spread_resumed(box)
 
 
 def main():

@@ -146,6 +146,7 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_SLICES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_TP);
     now[CLI_FIXED_STAGES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_PP);
     now[CLI_FIXED_SHARERS] = MAX(1, s->context_ranks);
+    now[CLI_FIXED_SPREAD] = (uint64_t)mw_plan_spread(training->answer->plan);
     /* A pipeline's stage has a part of the layers, and no schedule. */
     now[CLI_FIXED_DROPS] = training->stages > 1 ? 0 : drops_digest(training->answer->variants);
 }
@@ -328,7 +329,7 @@ take_record(struct cli_run_course *then, const struct mw_commit_record *record)
     for (int i = 0; i < CLI_DIGITS; i++)
         then->has_digits[i] = mw_commit_find(record, cli_run_digits[i].field, &then->digits[i]);
     /* Older versions had none of these. */
-    for (int i = CLI_FIXED_SLICES; i <= CLI_FIXED_SHARERS; i++) {
+    for (int i = CLI_FIXED_SLICES; i <= CLI_FIXED_SPREAD; i++) {
         then->fixed[i] = then->has_fixed[i] ? then->fixed[i] : 1;
         then->has_fixed[i] = true;
     }

@@ -334,7 +334,7 @@ take_stage(struct cli_training *run, GError **error)
 
 /* --- mixtures of experts --------------------------------------------------------------------- */
 
-#define MIXTURE "run has the experts of a mixture whole, and trains them"
+#define MIXTURE "run trains all of a mixture's experts, and cuts none"
 
 static bool
 can_run_experts(const struct mw_tensor *tensor, GError **error)

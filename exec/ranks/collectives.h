@@ -34,7 +34,7 @@ struct mw_collectives {
     bool (*exchange_rows)(void *self, int stream, void *to, const void *from,
                           const struct mw_ranks_rows *rows, GError **error);
     bool (*broadcast)(void *self, int stream, void *data, int64_t bytes, int root, GError **error);
-    /* NULL, both: not of this memory. */
+    /* These two are NULL where the device runs no shared sequences. */
     bool (*all_to_all)(void *self, int stream, void *to, const void *from, int64_t block_bytes,
                        GError **error);
     bool (*pass)(void *self, int stream, void *to, const void *from, int64_t bytes, GError **error);

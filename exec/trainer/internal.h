@@ -411,8 +411,6 @@ bool mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, G
  * is_dispatch: of a work. */
 bool mw_trainer_is_dispatch(const struct mw_work *work);
 bool mw_trainer_dispatch(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
-/* Binds an all-to-all's op: the operands of its operator. */
-struct mw_compute mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op);
 bool mw_trainer_collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* Whether a collective is of device memory only, not of numbers that hosts agree upon. */
 bool mw_trainer_collects_on_device(const struct mw_plan *plan, const struct mw_op *op);

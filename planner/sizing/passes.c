@@ -47,7 +47,7 @@ place_in_round(const struct mw_sizing *sizing, int64_t needed, int64_t micro_bat
     return (uint32_t)(micro_batch - begin);
 }
 
-/* By how many micro-batches that one comes before which has made what a micro-batch takes.  One
+/* The version that a micro-batch takes was made by the micro-batch this many before it.  One
  * goes forward before that of the warm-up's length before it has come back, and takes what the one
  * before that has made; it goes back with the same (weight stashing; PipeDream, Narayanan et al.,
  * SOSP 2019, Sec. 3.3).  With vertical sync a stage takes what the first one does, whose warm-up is
