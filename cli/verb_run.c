@@ -258,8 +258,14 @@ kept_text(const struct run *run)
     if (run->committed && !own)
         g_string_append_printf(text, "it is durable in %s: --resume %s continues it", o->nvme[0],
                                o->nvme[0]);
+    /* What is under way between two steps of a pipeline without a flush is in no checkpoint. */
+    bool parameters = training->answer->plan->shape.no_flush;
     if (training->saved)
-        g_string_append_printf(text, "%scheckpoint %s has it: --from %s continues from there",
+        g_string_append_printf(text,
+                               parameters
+                                   ? "%scheckpoint %s has its parameters: --weights %s "
+                                     "starts from them"
+                                   : "%scheckpoint %s has it: --from %s continues from there",
                                text->len ? "; " : "", training->saved, training->saved);
     if (o->backend == &mw_backend_null)
         g_string_append(text, "nothing was computed, and nothing is kept");

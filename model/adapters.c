@@ -88,16 +88,31 @@ mw_model_write_adapter_config(const struct mw_decoder *decoder)
 /* --- reading --------------------------------------------------------------------------------- */
 
 static bool
+says_nothing(JsonNode *node)
+{
+    return !node || JSON_NODE_HOLDS_NULL(node) ||
+           (json_node_get_value_type(node) == G_TYPE_BOOLEAN && !json_node_get_boolean(node)) ||
+           (JSON_NODE_HOLDS_ARRAY(node) && !json_array_get_length(json_node_get_array(node))) ||
+           (JSON_NODE_HOLDS_OBJECT(node) && !json_object_get_size(json_node_get_object(node)));
+}
+
+static bool
 check_kind(JsonObject *object, const char *origin, GError **error)
 {
-    static const char *const flags[] = {"use_dora", "lora_bias"};
-    const char *type = "", *bias = "none";
+    static const char *const flags[] = {"use_dora", "lora_bias", "use_qalora"};
+    const char *type = "", *bias = "none", *task = "CAUSAL_LM";
 
     if (!mw_json_get_string(object, "peft_type", origin, &type, error) ||
         !mw_json_get_string(object, "bias", origin, &bias, error))
         return false;
     if (strcmp(type, "LORA"))
         return mw_refuse(error, "%s: peft_type: \"%s\": must be \"LORA\"", origin, type);
+    if (!says_nothing(json_object_get_member(object, "task_type")) &&
+        !mw_json_get_string(object, "task_type", origin, &task, error))
+        return false;
+    if (strcmp(task, "CAUSAL_LM"))
+        return mw_refuse(error, "%s: task_type: \"%s\": must be \"CAUSAL_LM\" or null", origin,
+                         task);
     if (strcmp(bias, "none"))
         return mw_refuse(error, "%s: bias: \"%s\": must be \"none\"", origin, bias);
     for (size_t i = 0; i < G_N_ELEMENTS(flags); i++) {
@@ -126,14 +141,27 @@ static const struct {
     {"rank_pattern", "all adapters have one rank"},
     {"alpha_pattern", "all adapters have one alpha"},
     {"loftq_config", "frozen weights are those of the model"},
+    {"alora_invocation_tokens", "adapters are of all tokens"},
+    {"arrow_config", "there is one adapter, and nothing chooses among several"},
+    {"use_bdlora", "adapters have no blocks"},
 };
 
+/* What changes the frozen weights as training begins, which are the model's here. */
 static bool
-says_nothing(JsonNode *node)
+check_start(JsonObject *object, const char *origin, GError **error)
 {
-    return !node || JSON_NODE_HOLDS_NULL(node) ||
-           (JSON_NODE_HOLDS_ARRAY(node) && !json_array_get_length(json_node_get_array(node))) ||
-           (JSON_NODE_HOLDS_OBJECT(node) && !json_object_get_size(json_node_get_object(node)));
+    static const char *const changes[] = {"pissa", "olora", "corda", "loftq"};
+    JsonNode *node = json_object_get_member(object, "init_lora_weights");
+    bool said = node && json_node_get_value_type(node) == G_TYPE_STRING;
+    const char *start = said ? json_node_get_string(node) : "";
+
+    for (size_t i = 0; i < G_N_ELEMENTS(changes); i++)
+        if (g_str_has_prefix(start, changes[i]))
+            return mw_refuse(error,
+                             "%s: init_lora_weights: \"%s\": must leave frozen weights as they "
+                             "are, as true, false and \"gaussian\" do",
+                             origin, start);
+    return true;
 }
 
 static bool
@@ -235,22 +263,20 @@ mw_model_read_adapter_config(const char *path, struct mw_adapter_config *out, GE
 {
     g_autofree char *text = NULL;
     gsize length;
-    g_autoptr(GError) reason = NULL;
 
     *out = (struct mw_adapter_config){0};
-    if (!g_file_get_contents(path, &text, &length, &reason)) {
-        g_set_error(error, MW_ERROR, MW_ERROR_IO,
-                    "%s: cannot be read: must be there, as PEFT writes it beside its adapters",
-                    path);
-        return false;
-    }
+    if (!g_file_get_contents(path, &text, &length, NULL))
+        return mw_refuse(error,
+                         "%s: cannot be read: must be there, as PEFT writes it beside its "
+                         "adapters",
+                         path);
     g_autoptr(JsonNode) root = mw_json_parse(text, (gssize)length, path, error);
     if (!root)
         return false;
     JsonObject *object = json_node_get_object(root);
     out->adapted = read_targets(object);
     return check_kind(object, path, error) && check_left_out(object, path, error) &&
-           read_numbers(object, path, out, error);
+           check_start(object, path, error) && read_numbers(object, path, out, error);
 }
 
 bool

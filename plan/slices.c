@@ -11,15 +11,15 @@ mw_decoder_slice(const struct mw_decoder *whole, int64_t count, int64_t index,
     if (count < 2)
         return NULL;
     if (whole->heads % count || whole->kv_heads % count)
-        return "cuts the heads, or those of keys and values, into unequal parts";
+        return "cuts heads, and those of keys and values, into equal parts alone";
     if (whole->ffn % count)
-        return "cuts the MLP's width into unequal parts";
+        return "cuts the MLP's width into equal parts alone";
     if (whole->qk_norm)
-        return "slices norms of q and k, whose gradients nobody sums up";
+        return "sums up no gradients of the norms of q and k";
     if (whole->lora_rank)
-        return "slices adapters";
+        return "has no slices of adapters";
     if (whole->experts)
-        return "slices the experts of a mixture";
+        return "has no slices of a mixture's experts";
     out->heads = whole->heads / count;
     out->kv_heads = whole->kv_heads / count;
     out->ffn = whole->ffn / count;

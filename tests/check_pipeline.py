@@ -365,6 +365,16 @@ def check_two_versions(box, stages, count, micro_batches, family, options, off):
         yield f"{losses(together)}, alone {losses(alone)}: {together.err[-300:]}"
 
 
+def check_updates_saved(box):
+    """A checkpoint of more updates than steps is read by who has an update per step."""
+    of = f"-m layers=2,hidden=32,heads=4,vocab=256,architecture=llama --seq 16 -s ddp --batch 1 " \
+         f"--grad-accum 4 --activation-checkpoint-interval 0 {MACHINE} {TRAINING}"
+    saved = ranks(box, 2, f"run {of} --pp 2 --schedule vertical-sync --save updates")
+    again = box.run(f"run {of.replace('--steps 4', '--steps 5')} --from updates")
+    if saved.status or again.status:
+        yield f"{saved.status}, {again.status}: {saved.err[-300:]} {again.err[-300:]}"
+
+
 def check_unmatched(box):
     """One number of a SEND or RECV, of a program or a communicator, is another."""
     box.run(f"plan {model()} -s ddp {BATCH} {MACHINE} --gpus 2 --pp 2 -o stages.plan")
@@ -413,6 +423,8 @@ def tests(box):
     yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)
     yield "unmatched", check_unmatched(box)
+    if has_ranks():
+        yield "updates saved", check_updates_saved(box)
     for row in of_rows(TWO_VERSIONS, 2) if has_ranks() else ():
         yield (f"two versions/{' '.join(map(str, row[:5]))}", check_two_versions(box, *row))
     if has_ranks():

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/error.h"
 #include "base/typed.h"
 #include "cli/options.h"
 #include "cli/run/options.h"
@@ -38,6 +39,14 @@ find_adapters(void *data, const char *name, const char *text)
     *has = *has || (!strcmp(name, "train") && strstr(text, "lora:"));
 }
 
+static void
+find_train(void *data, const char *name, const char *text)
+{
+    bool *given = data;
+
+    *given = *given || !strcmp(name, "train");
+}
+
 /* Without adapters to train there is nothing that an alpha could be of. */
 static void
 take_open(const struct mw_adapter_config *config, GString *said)
@@ -60,10 +69,20 @@ cli_run_adapter_complete(bool planned, GError **error)
 
     if (!folder)
         return true;
+    if (!*folder)
+        return mw_refuse(error, "--adapter: must name the folder that PEFT wrote");
     g_autofree char *path = g_build_filename(folder, "adapter_config.json", NULL);
     if (!mw_model_read_adapter_config(path, &config, error))
         return false;
     g_autoptr(GString) said = g_string_new(NULL);
+    bool trained = planned;
+    cli_options_each(find_train, &trained);
+    if (!config.adapted && !trained)
+        return mw_refuse(error,
+                         "%s: target_modules: names no matrix that has adapters here: must be "
+                         "\"all-linear\" or a list of modules such as [\"q_proj\", \"v_proj\"]; or "
+                         "give {train=lora:%" G_GINT64_FORMAT "}",
+                         path, config.rank);
     if (!planned)
         take_open(&config, said);
     if (said->len)

@@ -1,10 +1,20 @@
 #include "cli/run/drives.h"
 
 #include <glib/gstdio.h>
+#include <string.h>
 
+#include "cli/options.h"
 #include "cli/run/drives_internal.h"
 
 /* --- the beginning --------------------------------------------------------------------------- */
+
+static void
+find_commit(void *data, const char *name, const char *text)
+{
+    bool *given = data;
+
+    *given = *given || (!strcmp(name, "commit") && !strcmp(text, "step"));
+}
 
 struct cli_run_drives *
 cli_run_drives_open(struct cli_training *training, GError **error)
@@ -18,9 +28,15 @@ cli_run_drives_open(struct cli_training *training, GError **error)
     drives->locks = g_ptr_array_new_with_free_func((GDestroyNotify)mw_run_lock_release);
     drives->fresh = !training->options.resume;
     if (!training->answer->plan->peak_bytes[MW_TIER_NVME]) {
+        bool commits = false;
+        cli_options_each(find_commit, &commits);
         if (training->options.nvme && drives->first)
             cli_say("--nvme %s: is not used: %s keeps nothing on NVMe here",
                     training->options.nvme[0], training->answer->result->strategy);
+        if (commits && drives->first)
+            cli_say("--commit step: has no effect: %s keeps nothing on NVMe here; --save-every K "
+                    "makes every K-th step durable",
+                    training->answer->result->strategy);
         return drives;
     }
     if (cli_run_drives_find(drives, error) && cli_run_drives_have_names(drives, error) &&

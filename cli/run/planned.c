@@ -258,10 +258,7 @@ take_slice(struct cli_training *run, GError **error)
         const char *why =
             mw_decoder_slice(decoder, slices, mw_ranks_index(run->ranks) % slices, &slice);
         if (why)
-            return mw_refuse(error,
-                             "{tp=%" G_GINT64_FORMAT "}: run does not slice so: it %s; give "
-                             "{tp=1}",
-                             slices, why);
+            return mw_refuse(error, "{tp=%" G_GINT64_FORMAT "}: run %s; give {tp=1}", slices, why);
         *decoder = slice;
     }
     run->slices = slices;
@@ -347,7 +344,7 @@ can_run_experts(const struct mw_tensor *tensor, GError **error)
         adapters |= mw_operator_row(i)->adapts ? 1u << i : 0;
     if (tensor->operators & adapters)
         return mw_refuse(error, "{train}: " MIXTURE ", and no adapters beside them; leave it "
-                                "out, or give operators such as qkv+mlp-up+mlp-down");
+                                "out, or give operators such as qkv,mlp-up,mlp-down");
     if (!(tensor->operators & of_experts))
         return true;
     if (tensor->tiles > 1)

@@ -12,6 +12,10 @@
 
 enum kind { COUNT, SCALE, TYPE, OPTIMIZER };
 
+/* A step of a pipeline without a flush may have an update for each micro-batch, of which an op
+ * numbers so many. */
+#define UPDATES_OF_STEP_MAX ((uint64_t)UINT16_MAX + 1)
+
 /* A missing field has no value, not even 0.  `since` is the format from which on a field must be
  * there; 0: it may be missing.  Format 1 does not state its number. */
 static const struct {
@@ -55,10 +59,10 @@ check_field(const struct mw_commit_record *record, size_t row, uint64_t value, G
 
     switch (rows[row].kind) {
     case COUNT:
-        return value <= (uint64_t)record->step + 1 ||
-               refuse(error, "field \"%s\" is %" PRIu64 ": must be at most the %" PRId64
-                             " steps that were done",
-                      name, value, record->step + 1);
+        return value / UPDATES_OF_STEP_MAX <= (uint64_t)record->step ||
+               refuse(error, "field \"%s\" is %" PRIu64 ": must be at most %" PRIu64
+                             " for each of the %" PRId64 " steps that were done",
+                      name, value, UPDATES_OF_STEP_MAX, record->step + 1);
     case SCALE:
         return check_scale(record, name, error);
     case TYPE:

@@ -344,11 +344,11 @@ keeps_from_spreading(const struct mw_settings *s, bool complete)
 {
     bool alike = s->tp > 1 && s->sequence_parallel != 1 && complete;
 
-    return alike                                       ? "{sequence-parallel=on}, or {tp=1},"
+    return alike                                       ? "{tp=1}, or {sequence-parallel=on},"
            : mw_sizing_has_replicas(s)                 ? "{shard-group=all}"
            : s->trained.rank                           ? "no adapters in {train}"
            : s->partition == MW_PARTITION_OWNER        ? "{partition=bandwidth}"
-           : mw_optimizer_orthogonalizes(s->optimizer) ? "another {optimizer}"
+           : mw_optimizer_orthogonalizes(s->optimizer) ? "another {optimizer}, such as adamw,"
                                                        : NULL;
 }
 
