@@ -15,7 +15,7 @@ import sys
 from check_slices import ranks, steps
 from check_slices_durable import check_kills
 from command import ROOT, Answer, Box, of_rows, refused
-from tap import has_ranks, report_in
+from tap import report_ranked
 
 MACHINE = "-H aws-p5-48xlarge"
 TRAINING = "--data text.txt --backend cpu --dtype fp32 --lr 2e-3 --steps 4"
@@ -187,12 +187,5 @@ def tests(box):
     yield "killed", check_kills(box, 9, 2, f"-m llama.json {DURABLE} {DRIVES} --cp 2 {RING}", 1)
 
 
-def main():
-    if not has_ranks():
-        print("1..0 # SKIP several ranks cannot be started here")
-        return 0
-    return report_in(Box, tests)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_ranked(Box, tests))

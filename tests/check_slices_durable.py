@@ -17,7 +17,7 @@ import time
 
 from check_slices import ranks, write_models
 from command import MEMWALL, ROOT, Answer, Box, of_rows, refused
-from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
+from tap import MPIRUN, RANKS_ENVIRONMENT, report_ranked
 
 STEPS = 6
 ASKED = "-H aws-p5-48xlarge --data text.txt --backend cpu --dtype fp32 --lr 2e-3 --batch 1 " \
@@ -301,12 +301,5 @@ def tests(box):
     yield "killed/experts", check_kills(box, 9, 2, words("mixture", 1, 1, f"{DRIVES} --ep 2"), 1)
 
 
-def main():
-    if not has_ranks():
-        print("1..0 # SKIP several ranks cannot be started here")
-        return 0
-    return report_in(Box, tests)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report_ranked(Box, tests))
