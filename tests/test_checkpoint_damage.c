@@ -159,6 +159,7 @@ test_fields(void)
         {"loss-scale=3ff0000000000000", "loss-scale=7ff8000000000000", "must be a power of two"},
         {"loss-scale=3ff0000000000000", "loss-scale=bff0000000000000", "must be a power of two"},
         {"loss-scale=3ff0000000000000", "loss-scale=7ff0000000000000", "must be a power of two"},
+        {"updates=2 dtype=", "updates=22222222", "must be at most 65536 for each of the 2 steps"},
         {" updates=2", " Updates=2", "field \"updates\" is missing: must be there once"},
         {"dtype=", "dtypo=", "field \"dtype\" is missing"},
         {"loss-scale=", "less-scale=", "field \"loss-scale\" is missing"},
