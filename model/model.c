@@ -567,10 +567,8 @@ room_of(const struct mw_walk *walk, enum mw_width wide)
     return elements_of_rows(walk, wide, walk->room_rows);
 }
 
-/* Elements of a pass.  With sequence parallelism (Korthikanti et al., arXiv 2205.05198,
- * Sec. 4.2.2) what is as wide as the hidden size is sliced too, by tokens: the passes over it, and
- * what is kept, Eq. 4.  Slices send tokens of their own to spread experts, and weight what comes
- * back, but have the inputs of all for the experts' products. */
+/* Whether slices send tokens of their own through this pass: to spread experts, and what comes back
+ * is weighted.  Of the experts' products they have the inputs of all. */
 static bool
 is_sent(const struct mw_walk *walk, int operator_, const struct mw_operator_pass *pass)
 {
@@ -579,6 +577,9 @@ is_sent(const struct mw_walk *walk, int operator_, const struct mw_operator_pass
            !mw_operator_row(operator_)->part_of;
 }
 
+/* Elements of a pass.  With sequence parallelism (Korthikanti et al., arXiv 2205.05198,
+ * Sec. 4.2.2) what is as wide as the hidden size is sliced too, by tokens: the passes over it, and
+ * what is kept, Eq. 4. */
 static int64_t
 pass_elements(const struct mw_walk *walk, int operator_, const struct mw_operator_pass *pass)
 {

@@ -28,8 +28,10 @@ mw_trainer_check_context(const struct mw_plan *plan, GError **error)
                        " of keys and values, and they must divide each of these",
                        ranks, shape->seq, decoder->heads, decoder->kv_heads);
     return !shape->weights_later ||
-           mw_fail(error, MW_ERROR_INVALID,
-                   "in the plan ranks share sequences, and gradients of weights come later");
+           mw_fail(
+               error, MW_ERROR_INVALID,
+               "{schedule=zb-h1} does not run where ranks share sequences; give {cp=1}, or plan "
+               "with {schedule=1f1b}");
 }
 
 bool
