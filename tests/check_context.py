@@ -95,6 +95,27 @@ def check_from_plan(box):
             yield f"{kind}: {steps(of_plan)}, of the model {steps(of_model)}: {of_plan.err[-300:]}"
 
 
+def check_zero_bubble(box):
+    """Planned and simulated, also from a file; what runs is another schedule."""
+    for kind in (HEADS, RING):
+        asked = f"-m llama.json {MACHINE} -s ddp --batch 0.5 --grad-accum 4 --cp 2 {kind} --pp 2 " \
+                "--gpus 4 --schedule zb-h1 --activation-checkpoint-interval 0 --software memwall"
+        box.run(f"plan {asked} -o shared.plan")
+        steps_s = []
+        for what in (f"{asked} --json", f"shared.plan {MACHINE} --software memwall --json"):
+            answer = box.run(f"simulate {what}")
+            if answer.status:
+                yield f"{kind}: {answer.err}"
+                return
+            steps_s.append(json.loads(answer.out)["answers"][0]["step_time_s"])
+        if steps_s[0] != steps_s[1]:
+            yield f"{kind}: {steps_s}"
+        answer = ranks(box, 4, f"run --plan shared.plan {MACHINE} --data text.txt --backend cpu "
+                               "--steps 1")
+        if answer.status == 0 or "--schedule zb-h1" not in answer.err:
+            yield f"{kind}: status {answer.status}: {answer.err[-300:]}"
+
+
 def check_damaged(box):
     """A plan's file whose collectives are of other bytes than ranks have."""
     for kind, name in ((HEADS, "all-to-all"), (RING, "ring-pass")):
@@ -180,6 +201,7 @@ def tests(box):
         yield f"losses/{name}", check_case(box, *case)
     yield "bf16", check_half(box)
     yield "from a plan", check_from_plan(box)
+    yield "zero bubble", check_zero_bubble(box)
     yield "damaged plan", check_damaged(box)
     yield "checkpoints", check_checkpoint(box)
     yield "resumes", check_resumes(box)

@@ -403,6 +403,7 @@ compute_last_block(struct builder *b, const struct visit *v, const struct comput
         mw_build_use(b, before, MW_USE_READ, MW_ROLE_INPUT);
     mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
     use_rooms(b, v, false);
+    use_operands_of_weights(b, v);
 }
 
 static uint32_t
