@@ -158,6 +158,9 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
         return mw_plan_refuse(check, "step: stashes without no-flush");
     if (s->vertical_sync && !s->stashes)
         return mw_plan_refuse(check, "step: vertical-sync without stashes");
+    if (s->asynchronous && (s->no_flush || s->updates_beside || s->commits || s->save_every))
+        return mw_plan_refuse(check, "step: asynchronous with a flush, updates at the end, and "
+                                     "nothing durable alone");
     if (s->has_decoder && s->kept_layers && s->kept_layers >= s->decoder.layers)
         return mw_plan_refuse(check,
                               "step: keeps %" PRId64 " layers: must be fewer than the "

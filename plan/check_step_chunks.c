@@ -16,7 +16,7 @@ enum deed {
     UPDATED_DOWN,
     UPDATED_UP,
     UPDATED_WRITE,
-    UPDATED_GATHER,
+    UPDATED_GATHER, /* or of several updates each rank's, where a step is asynchronous */
     STATE_GATHER,
     DEEDS,
 };
@@ -35,7 +35,7 @@ static const char *const names[DEEDS] = {"the norm of its gradients",
                                          "the gathering of its momentum"};
 
 static enum deed
-deed_of(const struct mw_work *work)
+deed_of(const struct mw_plan *plan, const struct mw_work *work)
 {
     bool state = work->object == MW_OBJECT_STATE;
 
@@ -53,7 +53,9 @@ deed_of(const struct mw_work *work)
     case MW_OP_NVME_WRITE:
         return state ? STATE_WRITE : UPDATED_WRITE;
     case MW_OP_ALL_GATHER:
-        return state ? STATE_GATHER : UPDATED_GATHER;
+        return state ? STATE_GATHER : plan->shape.asynchronous ? DEEDS : UPDATED_GATHER;
+    case MW_OP_ALL_TO_ALL:
+        return !state && plan->shape.asynchronous ? UPDATED_GATHER : DEEDS;
     default:
         return DEEDS;
     }
@@ -143,7 +145,7 @@ holds(const struct look *it, uint32_t slot, enum deed deed)
     const struct mw_work *work = by == MW_NONE ? NULL : mw_step_work(it->check, by);
 
     return work && (work->object == MW_OBJECT_STATE || work->object == MW_OBJECT_UPDATED) &&
-           deed_of(work) == deed &&
+           deed_of(it->check->plan, work) == deed &&
            it->check->first_chunk + it->check->plan->ops[by].shard == it->c;
 }
 
@@ -322,7 +324,7 @@ mw_step_check_chunk_op(struct mw_step_check *check, uint32_t op)
 {
     uint32_t shard = check->plan->ops[op].shard, c = check->first_chunk + shard;
     const struct mw_work *work = mw_step_work(check, op);
-    enum deed deed = deed_of(work);
+    enum deed deed = deed_of(check->plan, work);
 
     if (check->plan->ops[op].phase != MW_PHASE_OPTIMIZER || shard >= check->chunk_count)
         return mw_plan_refuse(&check->base, "%s: is of no chunk of its program",

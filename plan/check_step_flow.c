@@ -123,7 +123,8 @@ is_written(const struct mw_step_check *check, uint32_t index, int role)
     case MW_ROLE_SENT:
         return true;
     case MW_ROLE_GRADIENT:
-        return work->kind == MW_OP_COMPUTE || work->kind == MW_OP_ALL_REDUCE;
+        return work->kind == MW_OP_COMPUTE || work->kind == MW_OP_ALL_REDUCE ||
+               work->kind == MW_OP_ALL_TO_ALL;
     case MW_ROLE_LOGITS:
     case MW_ROLE_CHECKPOINT:
         return work->kind == MW_OP_COMPUTE && phase == MW_PHASE_FORWARD &&
@@ -475,7 +476,9 @@ reduces(struct mw_step_check *check, uint32_t index, uint32_t t)
         return mw_step_work(check, index)->kind == MW_OP_REDUCE_SCATTER && from != MW_NONE &&
                to != MW_NONE && takes_made(check, index, t, from) && arrives == (to == home);
     if (mw_step_slot(check, index, MW_ROLE_GRADIENT) != home ||
-        (mw_step_work(check, index)->kind == MW_OP_ALL_REDUCE) != tensor->state_whole ||
+        mw_step_work(check, index)->kind != (check->plan->shape.asynchronous ? MW_OP_ALL_TO_ALL
+                                             : tensor->state_whole           ? MW_OP_ALL_REDUCE
+                                                                   : MW_OP_REDUCE_SCATTER) ||
         part->done[MW_STEP_COPIES] != times(check, tensor, MW_STEP_COPIES))
         return false;
     return is_made_at_home(check, tensor)
@@ -584,6 +587,7 @@ find_gradient_op(struct mw_step_check *check, uint32_t index, uint32_t t,
     switch (mw_step_work(check, index)->kind) {
     case MW_OP_REDUCE_SCATTER:
     case MW_OP_ALL_REDUCE:
+    case MW_OP_ALL_TO_ALL:
         if (joins_along(check, index, MW_AXIS_PP, 2)) {
             *what = MW_STEP_COPIES;
             return sums_copies(check, index, t);

@@ -24,14 +24,15 @@ has_state(const struct mw_tensor *tensor)
 /* --- tensors --------------------------------------------------------------------------------- */
 
 static bool
-is_stride(const struct mw_tensor *tensor, int64_t stride, bool whole, int64_t state_block)
+is_stride(const struct mw_tensor *tensor, int64_t stride, bool whole, int64_t whole_elements,
+          int64_t state_block)
 {
     int64_t block = mw_dtype_row(tensor->dtype)->block_elements;
 
     if (stride % state_block)
         return false;
     if (whole)
-        return stride == round_up(round_up(tensor->tile_elements, block), state_block);
+        return stride == round_up(round_up(whole_elements, block), state_block);
     return stride - tensor->shard_elements < GRAIN_BLOCKS_MAX * block;
 }
 
@@ -70,10 +71,14 @@ check_tensor(struct mw_step_check *check, uint32_t t)
                               "tensor %u: shards of %" PRId64 " elements: %" PRId64
                               " ranks divide it into %" PRId64,
                               t, tensor->shard_elements, replicas, round_up(shard, block));
-    if (!is_stride(tensor, tensor->param_stride, tensor->params_whole, 1) ||
+    /* Where ranks exchange shards, a home has room for as many that are not the last. */
+    int64_t whole = plan->shape.asynchronous && tensor->trainable
+                        ? replicas * tensor->shard_elements
+                        : tensor->tile_elements;
+    if (!is_stride(tensor, tensor->param_stride, tensor->params_whole, whole, 1) ||
         (tensor->trainable &&
-         (!is_stride(tensor, tensor->gradient_stride, tensor->gradients_whole, 1) ||
-          !is_stride(tensor, tensor->state_stride, tensor->state_whole,
+         (!is_stride(tensor, tensor->gradient_stride, tensor->gradients_whole, whole, 1) ||
+          !is_stride(tensor, tensor->state_stride, tensor->state_whole, tensor->tile_elements,
                      mw_optimizer_block(plan->shape.optimizer)))))
         return mw_plan_refuse(&check->base, "tensor %u: its strides are not those of what it holds",
                               t);

@@ -95,6 +95,7 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->no_flush = mw_plan_reader_skip(reader, "no-flush");
     shape->stashes = mw_plan_reader_skip(reader, "stashes");
     shape->vertical_sync = mw_plan_reader_skip(reader, "vertical-sync");
+    shape->asynchronous = mw_plan_reader_skip(reader, "asynchronous");
     shape->only_simulated = mw_plan_reader_skip(reader, "only-simulated");
     if (mw_plan_reader_skip(reader, "optimizer"))
         shape->optimizer =

@@ -9,6 +9,7 @@
 #define ADDED (BIT(GRADIENT) | BIT(SUM))
 #define SUMMED (BIT(GRADIENT) | BIT(OUTPUT) | BIT(SENT))
 #define GATHERED (CHUNK | BIT(OUTPUT))
+#define EXCHANGED (BIT(PARAMETER) | BIT(GRADIENT) | BIT(OUTPUT))
 #define OPERATOR                                                                                   \
     (BIT(PARAMETER) | BIT(GRADIENT) | BIT(INPUT) | BIT(OUTPUT) | BIT(CHECKPOINT) | BIT(LOGITS) |   \
      BIT(RECEIVED) | BIT(SENT) | BIT(WIDENED))
@@ -32,7 +33,7 @@ static const struct mw_op_traits rows[MW_OP_KIND_COUNT] = {
     ROW(ALL_GATHER,     "all-gather",     NETWORK, GROUP,  GATHER,   false, MOVE | GATHERED),
     ROW(REDUCE_SCATTER, "reduce-scatter", NETWORK, GROUP,  GATHER,   false, MOVE | SUMMED),
     ROW(ALL_REDUCE,     "all-reduce",     NETWORK, GROUP,  REDUCE,   false, SUMMED),
-    ROW(ALL_TO_ALL,     "all-to-all",     NETWORK, GROUP,  EXCHANGE, false, MOVE | BIT(OUTPUT)),
+    ROW(ALL_TO_ALL,     "all-to-all",     NETWORK, GROUP,  EXCHANGE, false, MOVE | EXCHANGED),
     ROW(RING_PASS,      "ring-pass",      NETWORK, GROUP,  PASS,     false, BIT(OUTPUT)),
     ROW(BROADCAST,      "broadcast",      NETWORK, GROUP,  SPREAD,   false, MOVE),
     ROW(SEND,           "send",           NETWORK, PAIR,   HOP,      false, BIT(SOURCE)),

@@ -524,6 +524,43 @@ check_no_flush(const struct mw_model *model, const struct mw_settings *s, GError
     return true;
 }
 
+/* What an update of one rank's gradient at a time does not go with; NULL: all is well.  Gradients
+ * are whole until their shards go to the owners, and ranks have parameters of as many versions as
+ * there are ranks between two steps. */
+static const char *
+keeps_from_asynchrony(const struct mw_settings *s)
+{
+    const struct mw_optimizer_row *optimizer = mw_optimizer_row(s->optimizer);
+    bool alone = !mw_optimizer_orthogonalizes(s->optimizer) && !optimizer->gradient_passes &&
+                 !optimizer->clips && !mw_optimizer_has_vectors(s->optimizer);
+
+    return s->strategy != MW_STRATEGY_ZERO1      ? "{strategy=zero1}"
+           : s->tp > 1                           ? "{tp=1}"
+           : s->pp > 1                           ? "{pp=1}"
+           : s->cp > 1                           ? "{cp=1}"
+           : s->ep > 1                           ? "{ep=1}"
+           : mw_sizing_has_replicas(s)           ? "{shard-group=all}"
+           : s->partition == MW_PARTITION_OWNER  ? "{partition=bandwidth}"
+           : !alone                              ? "another {optimizer}, such as adamw,"
+           : mw_settings_update_beside(s)        ? "{update=end}"
+           : s->drop_layers                      ? "no {drop-layers}"
+           : s->objective != MW_OBJECTIVE_CAUSAL ? "{objective=causal}"
+           : s->commit == 1 || s->save_every > 0 ? "no {commit} and no {save-every}"
+                                                 : NULL;
+}
+
+static bool
+check_asynchronous(const struct mw_settings *s, GError **error)
+{
+    const char *needs = keeps_from_asynchrony(s);
+    g_autofree char *other = needs ? mw_spelled(needs) : NULL;
+
+    return !needs || mw_refuse(error,
+                               "{data-parallel=async}: goes with %s alone; give that, or "
+                               "{data-parallel=sync}",
+                               other);
+}
+
 /* Of a pipeline. */
 static bool
 check_schedule(const struct mw_model *model, const struct mw_settings *s, GError **error)
@@ -607,6 +644,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error, "{dpu-start}: delayed parameter update belongs to %s, not to %s",
                          names, mw_strategy_name(s->strategy));
     }
+    if (mw_settings_asynchronous(s) && !check_asynchronous(s, error))
+        return false;
     if (s->layer_order == 1 && !check_order(s, error))
         return false;
     if (s->sequence_parallel == 1 && s->seq % s->tp)
@@ -720,6 +759,9 @@ mw_settings_run(const struct mw_settings *s, GError **error)
                          "{optimizer=%s}: run does not update by it; `memwall list optimizers` "
                          "says by which, or ask `memwall simulate`",
                          mw_optimizer_name(s->optimizer));
+    if (mw_settings_asynchronous(s) && s->dtype == MW_DTYPE_FP16)
+        return mw_refuse(error, "{data-parallel=async}: run has no loss scale for each rank's "
+                                "update; give {dtype=bf16} or {dtype=fp32}");
     if (mw_settings_update_beside(s))
         return mw_refuse(error, "{update=beside}: run updates at the end of a step; give "
                                 "{update=end}, or ask `memwall simulate`");

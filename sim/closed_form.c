@@ -289,6 +289,9 @@ static double
 reduce_s(const struct mw_closed_dims *d, const struct mw_hardware *hw, const struct mw_ring *ring,
          double bytes)
 {
+    if (d->updates > 1)
+        return around_s(ring->ranks, hw->reduce_passes * bytes, hw) +
+               mw_ring_all_to_all_s(ring, bytes);
     return around_s(ring->ranks, hw->reduce_passes * bytes, hw) +
            (d->optimizer_partitioned && !d->reduced_at_end ? mw_ring_s(ring, bytes)
                                                            : mw_ring_all_reduce_s(ring, bytes));
@@ -308,6 +311,8 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double times = d->sums_passing ? 1 : d->micro_batches, element = d->gradient_bytes;
 
     double each = mw_hardware_reduced_bytes(hw, made, d->gradients_partitioned ? made : element);
+    if (d->updates > 1) /* nothing is summed up */
+        each = element;
     plan[MW_TERM_GRADIENT_REDUCE] =
         reduces *
         (reduce_s(d, hw, &r->shards, each * (params - d->spread_params)) +
@@ -327,7 +332,7 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     double sum_bytes = d->gradients_summed ? (made + 4) + (made + 8) * (d->micro_batches - 1) : 0;
     double on_host = d->sums_passing ? 0 : cpu + nvme;
     double on_gpu = d->gradients_in[MW_TIER_GPU] + cpu + nvme - on_host;
-    double normed = d->norm_passes * element, clipped = d->clip_passes * element;
+    double normed = d->updates * d->norm_passes * element, clipped = d->clip_passes * element;
     double summed = d->exact_passes * element;
     plan[MW_TERM_GRADIENT_SUM] =
         over(shard * sum_bytes * on_host, r->dram) +
@@ -454,8 +459,8 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                                over(shard * d->state_bytes * nvme, r->write);
     plan[MW_TERM_STATE_PCIE] = over(shard * d->state_bytes * d->state_streams, r->h2d) +
                                over(shard * d->state_bytes * d->state_streams, r->d2h);
-    plan[MW_TERM_UPDATE] = shard * ((1 - host) * r->update_s_per_param[0]) +
-                           (host > 0 ? shard * host * r->update_s_per_param[1] : 0);
+    plan[MW_TERM_UPDATE] = d->updates * (shard * ((1 - host) * r->update_s_per_param[0]) +
+                                         (host > 0 ? shard * host * r->update_s_per_param[1] : 0));
     plan[MW_TERM_UPDATE] +=
         d->orthogonal_s +
         d->orthogonal_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s +
@@ -466,7 +471,10 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     plan[MW_TERM_RETURN] = over(d->element_bytes * shard * d->param_write, r->write) +
                            over(returned * shard * d->param_h2d, r->h2d) +
                            over(d->element_bytes * shard * d->param_d2h, r->d2h);
-    if (d->optimizer_partitioned && !d->params_fetched)
+    if (d->updates > 1)
+        plan[MW_TERM_RETURN] +=
+            mw_ring_all_to_all_s(&r->shards, d->element_bytes * shard * d->shards);
+    else if (d->optimizer_partitioned && !d->params_fetched)
         plan[MW_TERM_RETURN] +=
             mw_ring_s(&r->shards, d->element_bytes * (shard - d->spread_state) * d->shards) +
             (d->spread_state > 0

@@ -110,7 +110,8 @@ struct mw_closed_dims {
     enum mw_dtype dtype;   /* of parameters and activations, and of gradients when they are
                             * made */
     double element_bytes;  /* bytes of one element of `dtype` */
-    bool stashes;          /* each micro-batch is an update with its own gradient */
+    bool stashes;          /* each micro-batch is an update with its own gradient, */
+    double updates;        /* or each data-parallel rank's, so many; else 1 */
     bool gradients_summed; /* gradients are summed in fp32, */
     bool reduced_at_end;   /* gradients, whole */
     bool sums_on_host;     /* of gradients on drives, to which the sum goes once */

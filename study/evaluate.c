@@ -465,6 +465,7 @@ dims_of(const struct mw_sizing *s)
         .element_bytes = s->element_bytes,
         .gradients_summed = s->gradients_summed,
         .stashes = mw_settings_stashes(settings),
+        .updates = (double)mw_sizing_updates(s),
         .reduced_at_end = s->reduced_at_end,
         .sums_on_host = s->sums_on_host,
         .sums_passing = mw_sizing_sums_passing(s),

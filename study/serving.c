@@ -363,6 +363,7 @@ served_of(const struct mw_question *question, int64_t generated, int64_t slices)
         .flops_per_s = hw->gpu_achievable_flops * mw_kernel_dtype_share(hw, dtype),
     };
     struct mw_closed_dims dims = {
+        .updates = 1,
         .gpus_per_node = (double)it.gpus_per_node,
         .nodes = 1,
         .shards = (double)it.gpus_per_node,

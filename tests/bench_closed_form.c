@@ -15,6 +15,7 @@ dimensions(double layers, double hidden, double sequences, double nodes, int pla
     double tokens = sequences * 1024, gpus = 16;
     double weights = 12 * layers * hidden * hidden;
     struct mw_closed_dims dims = {
+        .updates = 1,
         .gpus_per_node = gpus,
         .nodes = nodes,
         .shards = gpus * nodes,

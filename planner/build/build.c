@@ -326,6 +326,7 @@ shape_of(const struct mw_sizing *sizing)
         .no_flush = mw_settings_no_flush(s),
         .stashes = mw_settings_stashes(s),
         .vertical_sync = mw_settings_vertical_sync(s),
+        .asynchronous = mw_settings_asynchronous(s),
         .optimizer = (uint8_t)s->optimizer,
         .dtype = (uint8_t)s->dtype,
         .rms_norm = mw_model_has_rms_norm(sizing->model),

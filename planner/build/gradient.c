@@ -1,6 +1,7 @@
 /*
  * Gradients leave after the backward pass of their part: reduce-scatter, D2H, accumulation, NVMe.
- * Replicated gradients (ddp, zero1) stay, and are reduced once, with the last micro-batch.
+ * Replicated gradients (ddp, zero1) stay, and are reduced once, with the last micro-batch; or where
+ * each rank's gradient is an update, its shards go to their owners then.
  *
  * If gradients are summed in fp32, backward still computes them in the type of the parameters, and
  * they are added where the sums live: so the sums have the same bits on every tier.  Layer by layer
@@ -140,11 +141,14 @@ sum_replicas(struct builder *b, const struct part *part, uint32_t slot, int64_t 
 static void
 reduce_in_place(struct builder *b, const struct part *part)
 {
-    enum mw_op_kind kind =
-        b->sizing->optimizer_partitioned ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
+    bool each = mw_settings_asynchronous(&b->sizing->settings);
+    enum mw_op_kind kind = each                               ? MW_OP_ALL_TO_ALL
+                           : b->sizing->optimizer_partitioned ? MW_OP_REDUCE_SCATTER
+                                                              : MW_OP_ALL_REDUCE;
+    int64_t element_bytes = b->sizing->gradient_element_bytes;
     uint32_t work = mw_work_collective(
         b, kind, gradients_of(b, part), mw_build_replicas(b, part->tensor->ranks),
-        mw_sizing_reduced_bytes(b->sizing, b->sizing->gradient_element_bytes) *
+        (each ? element_bytes : mw_sizing_reduced_bytes(b->sizing, element_bytes)) *
             part->tensor->tile_params);
 
     mw_build_op(b, LANE_COLLECTIVE, work, identify(part));

@@ -14,7 +14,7 @@
 #include "plan/optimizers.h"
 #include "planner/build/internal.h"
 
-/* Bytes of the sum of squares of all gradients: one fp64. */
+/* Bytes of the sum of squares of all gradients of an update: one fp64. */
 #define NORM_BYTES 8
 
 static const struct subject of_state = {MW_OBJECT_STATE, MW_OPERATOR_NONE};
@@ -119,7 +119,7 @@ return_op(struct builder *b, int lane, enum mw_op_kind kind, uint32_t c, uint32_
 static int64_t
 agreed_bytes(const struct builder *b)
 {
-    return NORM_BYTES + mw_sizing_agreed_sums_bytes(b->sizing);
+    return NORM_BYTES * mw_sizing_updates(b->sizing) + mw_sizing_agreed_sums_bytes(b->sizing);
 }
 
 /* Gradients on drives that the pass behind the agreement reads again. */
@@ -327,7 +327,8 @@ send_params(struct builder *b, uint32_t c, uint32_t slot, uint32_t after)
     use_tensors(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);
 }
 
-/* Replicated parameters: every rank has updated its shard, and all gather the rest. */
+/* Replicated parameters: every rank has updated its shard, and all gather the rest; or where each
+ * rank's gradient is an update, what its own one has left. */
 static void
 all_gather_params(struct builder *b, uint32_t c)
 {
@@ -336,8 +337,10 @@ all_gather_params(struct builder *b, uint32_t c)
 
     if (s->params_partitioned || !s->optimizer_partitioned || chunk->ranks == 1)
         return;
+    enum mw_op_kind kind =
+        mw_settings_asynchronous(&s->settings) ? MW_OP_ALL_TO_ALL : MW_OP_ALL_GATHER;
     build_op(b, LANE_COLLECTIVE,
-             mw_work_collective(b, MW_OP_ALL_GATHER, of_updated, mw_build_replicas(b, chunk->ranks),
+             mw_work_collective(b, kind, of_updated, mw_build_replicas(b, chunk->ranks),
                                 s->element_bytes * chunk->params * chunk->ranks),
              c);
     use_tensors(b, chunk, MW_USE_MODIFY, MW_ROLE_PARAMETER);

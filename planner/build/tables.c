@@ -239,31 +239,32 @@ add_tensors(struct builder *b)
         const struct mw_unit_tensor *tensor = &class->tensors[index];
         bool trained = tensor->trained;
         mw_plan_add_tensor(
-            b->plan, (struct mw_tensor){
-                         .program = b->program,
-                         .layer = layer < 0 ? -1 : (int32_t)mw_sizing_model_layer(s, layer),
-                         .operators = operator_bits(class, tensor),
-                         .dtype = tensor->dtype,
-                         .gradient_dtype =
-                             trained && s->gradients_summed ? MW_DTYPE_FP32 : s->settings.dtype,
-                         .summed = trained && s->gradients_summed,
-                         .trainable = trained,
-                         .tiles = tensor->tiles,
-                         .spread = (uint32_t)(tensor->ranks < s->shards ? s->ep : 0),
-                         .elements = tensor->params,
-                         .rows = tensor->rows,
-                         .row_elements = tensor->row_params,
-                         .tile_elements = tensor->tile_params,
-                         .shard_elements = tensor->shard_params,
-                         .param_stride = mw_sizing_part_stride(tensor, s->params_partitioned),
-                         .gradient_stride =
-                             trained ? mw_sizing_part_stride(tensor, s->gradients_partitioned) : 0,
-                         .state_stride = trained ? mw_sizing_state_stride(s, tensor) : 0,
-                         .param_slot = b->param_home + t,
-                         .gradient_slot = trained ? b->gradient_home + t : MW_NONE,
-                         .params_whole = !s->params_partitioned,
-                         .gradients_whole = !s->gradients_partitioned,
-                         .state_whole = !s->optimizer_partitioned});
+            b->plan,
+            (struct mw_tensor){
+                .program = b->program,
+                .layer = layer < 0 ? -1 : (int32_t)mw_sizing_model_layer(s, layer),
+                .operators = operator_bits(class, tensor),
+                .dtype = tensor->dtype,
+                .gradient_dtype =
+                    trained && s->gradients_summed ? MW_DTYPE_FP32 : s->settings.dtype,
+                .summed = trained && s->gradients_summed,
+                .trainable = trained,
+                .tiles = tensor->tiles,
+                .spread = (uint32_t)(tensor->ranks < s->shards ? s->ep : 0),
+                .elements = tensor->params,
+                .rows = tensor->rows,
+                .row_elements = tensor->row_params,
+                .tile_elements = tensor->tile_params,
+                .shard_elements = tensor->shard_params,
+                .param_stride = mw_sizing_part_stride(s, tensor, s->params_partitioned),
+                .gradient_stride =
+                    trained ? mw_sizing_part_stride(s, tensor, s->gradients_partitioned) : 0,
+                .state_stride = trained ? mw_sizing_state_stride(s, tensor) : 0,
+                .param_slot = b->param_home + t,
+                .gradient_slot = trained ? b->gradient_home + t : MW_NONE,
+                .params_whole = !s->params_partitioned,
+                .gradients_whole = !s->gradients_partitioned,
+                .state_whole = !s->optimizer_partitioned});
     }
     return first;
 }

@@ -428,9 +428,11 @@ mw_work_update(struct builder *b, const struct mw_chunk *chunk, bool host)
     struct draws draws = {0};
     int64_t state = mw_sizing_state_bytes(b->sizing, chunk);
     int passes = update_passes(b->sizing);
+    int64_t updates = mw_sizing_updates(b->sizing);
     int64_t bytes =
-        2 * state +
-        (2 * b->sizing->element_bytes + passes * b->sizing->gradient_element_bytes) * chunk->params;
+        updates *
+        (2 * state + (2 * b->sizing->element_bytes + passes * b->sizing->gradient_element_bytes) *
+                         chunk->params);
     struct mw_orthogonal orthogonal;
 
     mw_sizing_orthogonal(b->sizing, chunk, &orthogonal);
@@ -441,7 +443,7 @@ mw_work_update(struct builder *b, const struct mw_chunk *chunk, bool host)
     memcpy(work.products, orthogonal.products, sizeof work.products);
     work.product_count = orthogonal.product_count;
     work.bytes = bytes + orthogonal.bytes;
-    work.launches = host ? 0 : (uint32_t)(1 + passes + orthogonal.launches);
+    work.launches = host ? 0 : (uint32_t)(updates * (1 + passes) + orthogonal.launches);
     if (host)
         draw_host(b, &draws, bytes, as_adamw(b, bytes));
     else
@@ -474,11 +476,12 @@ mw_work_norm(struct builder *b, struct subject of, bool host, int64_t elements)
     struct draws draws = {0};
     int passes =
         mw_optimizer_norm_passes(b->sizing->settings.optimizer, of.object == MW_OBJECT_GRADIENTS);
-    int64_t bytes = passes * elements * b->sizing->gradient_element_bytes;
+    int64_t updates = mw_sizing_updates(b->sizing); /* each has a norm of its own gradient */
+    int64_t bytes = updates * passes * elements * b->sizing->gradient_element_bytes;
 
     work.host = host;
     work.elements = elements;
-    work.launches = host ? 0 : (uint32_t)passes;
+    work.launches = host ? 0 : (uint32_t)(updates * passes);
     work.bytes = bytes;
     if (host)
         draw_host(b, &draws, bytes, 0);

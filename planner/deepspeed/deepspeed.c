@@ -106,6 +106,7 @@ static const struct mw_ds_row rows[] = {
     {"memwall.dpu_start", DS_OWN_DPU_START, KIND_WHOLE, 0, 0},
     {"memwall.update_beside", DS_OWN_UPDATE_BESIDE, KIND_BOOL, 0, 1},
     {"memwall.update_on_gpu", DS_OWN_UPDATE_ON_GPU, KIND_BOOL, 0, 1},
+    {"memwall.asynchronous", DS_OWN_ASYNCHRONOUS, KIND_BOOL, 0, 1},
     {"memwall.layer_order", DS_OWN_LAYER_ORDER, KIND_BOOL, 0, 1},
     {"memwall.all_forward_first", DS_OWN_SCHEDULE, KIND_BOOL, 0, 1},
     {"memwall.weights_later", DS_OWN_WEIGHTS_LATER, KIND_BOOL, 0, 1},

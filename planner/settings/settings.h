@@ -198,6 +198,7 @@ struct mw_settings {
                                     are final; 0: after backward; MW_AUTO: as the software does */
     int update_on;      /* 1: state is updated on the GPU wherever it rests; 0: on the host
                                     where it rests off the GPU; MW_AUTO: as the strategy does */
+    int asynchronous;   /* 1: each data-parallel rank's gradient is an update; 0: their sum is */
     int schedule;       /* enum mw_schedule, of a pipeline's micro-batches */
     /* First layers of the stages but the first; empty: layers of two stages differ by at most one;
      * layer 0 alone: the planner chooses. */
@@ -239,6 +240,13 @@ static inline int64_t
 mw_settings_sharers(const struct mw_settings *settings)
 {
     return settings->tp * settings->cp;
+}
+
+/* A frozen model's pass updates nothing. */
+static inline bool
+mw_settings_asynchronous(const struct mw_settings *settings)
+{
+    return settings->asynchronous == 1 && !settings->forward_only;
 }
 
 static inline bool

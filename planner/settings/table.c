@@ -39,6 +39,8 @@ static const struct mw_setting_choice group_choices[] = {{"node", MW_SHARD_NODE}
 static const struct mw_setting_choice interval_choices[] = {{"sqrt", MW_INTERVAL_SQRT}, {NULL, 0}};
 static const struct mw_setting_choice recompute_choices[] = {
     {"fewest", MW_RECOMPUTE_FEWEST}, {"auto", MW_RECOMPUTE_FASTEST}, {NULL, 0}};
+static const struct mw_setting_choice data_parallel_choices[] = {
+    {"sync", 0}, {"async", 1}, {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 static const struct mw_setting_choice context_choices[] = {
     {"ring", MW_CONTEXT_RING}, {"all-to-all", MW_CONTEXT_ALL_TO_ALL}, {NULL, 0}};
@@ -259,6 +261,12 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "update at the end of the step, when the norm of all gradients is known, or beside backward, "
      "each chunk once its gradients are final: nothing is clipped by their norm (default: as the "
      "software does, most at the end; `run` always)"},
+    {MW_SETTINGS_SCHEDULE, "data-parallel", MW_SETTING_CHOICE, FIELD(asynchronous), 0, 0, NULL,
+     data_parallel_choices, "sync|async",
+     "data-parallel GPUs wait for the sum of their gradients and make one update of it (sync, the "
+     "default), or each makes one of its own gradient, in turn, and goes on with the parameters "
+     "that it leaves (async): of N GPUs a step has N updates, each with a gradient of parameters "
+     "that lack the N - 1 updates before it (with zero1)"},
     {MW_SETTINGS_SCHEDULE, "schedule", MW_SETTING_CHOICE, FIELD(schedule), 0, 0, NULL,
      schedule_choices, "1f1b|gpipe|interleaved|zb-h1|2bw|pipedream|vertical-sync",
      "order of micro-batches in each stage of a pipeline ({pp}): one forward and one backward in "

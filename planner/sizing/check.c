@@ -496,6 +496,14 @@ data_parallel(const struct mw_settings *s)
     return s->nodes * s->gpus_per_node / s->tp / s->pp;
 }
 
+static bool
+check_asynchronous(const struct mw_settings *s, GError **error)
+{
+    return !mw_settings_asynchronous(s) || data_parallel(s) > 1 ||
+           mw_refuse(error, "{data-parallel=async}: there is one data-parallel GPU, whose gradient "
+                            "is the sum; leave it out");
+}
+
 /* A tensor-sliced replica trains on the micro-batches of all its GPUs. */
 static bool
 refuse_sequences(const struct mw_settings *settings, GError **error)
@@ -591,7 +599,7 @@ mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware
            check_experts(model, settings, data_parallel(settings), error) &&
            check_context(model, settings, data_parallel(settings), hardware->gpu_flash_attention,
                          error) &&
-           check_groups(settings, error) && check_batch(settings, error) &&
-           check_slicing(model, settings->tp, error) &&
+           check_groups(settings, error) && check_asynchronous(settings, error) &&
+           check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
            check_shape(model, hardware, settings, walk, error);
 }

@@ -55,11 +55,17 @@ mw_sizing_splits(const struct mw_sizing *sizing, enum mw_state state)
 }
 
 int64_t
-mw_sizing_part_stride(const struct mw_unit_tensor *tensor, bool partitioned)
+mw_sizing_part_stride(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor,
+                      bool partitioned)
 {
     int64_t block = mw_dtype_row(tensor->dtype)->block_elements;
 
-    return partitioned ? tensor->shard_stride : mw_round_up(tensor->tile_params, block);
+    if (partitioned)
+        return tensor->shard_stride;
+    /* Ranks exchange shards in it, and the last one's is as long there. */
+    if (mw_settings_asynchronous(&sizing->settings) && tensor->trained)
+        return tensor->ranks * tensor->shard_params;
+    return mw_round_up(tensor->tile_params, block);
 }
 
 bool
@@ -77,7 +83,7 @@ mw_sizing_carried_params(const struct mw_sizing *sizing, const struct mw_unit_te
 int64_t
 mw_sizing_state_stride(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor)
 {
-    return mw_round_up(mw_sizing_part_stride(tensor, sizing->optimizer_partitioned),
+    return mw_round_up(mw_sizing_part_stride(sizing, tensor, sizing->optimizer_partitioned),
                        mw_optimizer_block(sizing->settings.optimizer));
 }
 
@@ -104,9 +110,10 @@ matrices_of_rank(const struct mw_sizing *sizing, const struct mw_unit_tensor *te
 
 /* Elements of a tensor's parameters, or of a trained one's gradients, on one rank. */
 static int64_t
-params_of_rank(const struct mw_unit_tensor *tensor, bool partitioned)
+params_of_rank(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor,
+               bool partitioned)
 {
-    return tensor->tiles * mw_sizing_part_stride(tensor, partitioned);
+    return tensor->tiles * mw_sizing_part_stride(sizing, tensor, partitioned);
 }
 
 int64_t
@@ -116,13 +123,14 @@ mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
     if (kind == MW_BUFFER_SUMS)
         return sizing->sums_on_host && tensor->trained
                    ? sizing->gradient_element_bytes *
-                         params_of_rank(tensor, sizing->gradients_partitioned)
+                         params_of_rank(sizing, tensor, sizing->gradients_partitioned)
                    : 0;
     if (kind == MW_BUFFER_PARAMETERS)
-        return mw_sizing_param_bytes(tensor, params_of_rank(tensor, sizing->params_partitioned));
-    return tensor->trained
-               ? sizing->gradient_rest_bytes * params_of_rank(tensor, sizing->gradients_partitioned)
-               : 0;
+        return mw_sizing_param_bytes(tensor,
+                                     params_of_rank(sizing, tensor, sizing->params_partitioned));
+    return tensor->trained ? sizing->gradient_rest_bytes *
+                                 params_of_rank(sizing, tensor, sizing->gradients_partitioned)
+                           : 0;
 }
 
 double

@@ -61,7 +61,8 @@ void mw_sizing_refuse_ops(const struct mw_model *model, const struct mw_hardware
 
 void mw_sizing_sum_shards(struct mw_sizing *sizing); /* of one rank */
 /* Elements from one part of a tensor to the next in a home. */
-int64_t mw_sizing_part_stride(const struct mw_unit_tensor *tensor, bool partitioned);
+int64_t mw_sizing_part_stride(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor,
+                              bool partitioned);
 /* The same of a trained tensor's state: parts begin at whole blocks of every array. */
 int64_t mw_sizing_state_stride(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor);
 /* Whether each part of a tensor has an owner, which moves it alone and broadcasts it. */

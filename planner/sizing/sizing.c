@@ -691,10 +691,10 @@ set_strategy(struct mw_sizing *sizing)
         paper20 || (sizing->settings.grad_accum > 1 && !mw_settings_stashes(&sizing->settings));
     bool at_end = sizing->optimizer_partitioned ? sizing->hardware->reduces_at_end
                                                 : sizing->hardware->all_reduces_at_end;
-    sizing->reduced_at_end = at_end && sizing->dp > 1 && sizing->replicas == 1 &&
-                             !mw_settings_update_beside(&sizing->settings) &&
-                             !mw_settings_stashes(&sizing->settings) &&
-                             !sizing->gradients_partitioned;
+    sizing->reduced_at_end =
+        at_end && sizing->dp > 1 && sizing->replicas == 1 &&
+        !mw_settings_update_beside(&sizing->settings) && !mw_settings_stashes(&sizing->settings) &&
+        !mw_settings_asynchronous(&sizing->settings) && !sizing->gradients_partitioned;
     sizing->gradients_swapped = swaps_gradients(sizing);
     sizing->sums_on_host = sizing->gradients_swapped && sizing->settings.grad_accum > 1 &&
                            !mw_sizing_sums_passing(sizing);

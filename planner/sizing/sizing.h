@@ -548,6 +548,12 @@ struct mw_pass {
 /* All passes of the stage in their order, *count of them; g_free it. */
 struct mw_pass *mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count);
 int64_t mw_sizing_passes_in_flight(const struct mw_sizing *sizing);
+/* Updates of each chunk in a round of data-parallel ranks: one, or one by each rank. */
+static inline int64_t
+mw_sizing_updates(const struct mw_sizing *sizing)
+{
+    return mw_settings_asynchronous(&sizing->settings) ? sizing->dp : 1;
+}
 /* With an update after each micro-batch: the versions of parameters, and the places among them of
  * the one that a micro-batch makes, and of the one that its passes take. */
 int64_t mw_sizing_versions(const struct mw_sizing *sizing);
