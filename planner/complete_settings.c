@@ -759,9 +759,6 @@ mw_settings_run(const struct mw_settings *s, GError **error)
                          "{optimizer=%s}: run does not update by it; `memwall list optimizers` "
                          "says by which, or ask `memwall simulate`",
                          mw_optimizer_name(s->optimizer));
-    if (mw_settings_asynchronous(s) && s->dtype == MW_DTYPE_FP16)
-        return mw_refuse(error, "{data-parallel=async}: run has no loss scale for each rank's "
-                                "update; give {dtype=bf16} or {dtype=fp32}");
     if (mw_settings_update_beside(s))
         return mw_refuse(error, "{update=beside}: run updates at the end of a step; give "
                                 "{update=end}, or ask `memwall simulate`");

@@ -399,12 +399,31 @@ take_experts(struct cli_training *run, GError **error)
     return true;
 }
 
+/* Between two steps each rank has the parameters that its own update left: no checkpoint has them. */
+static bool
+can_run_asynchronous(const struct cli_training *run, GError **error)
+{
+    const struct cli_run_options *o = &run->options;
+    struct mw_loss_scaling scaling = cli_training_loss_scaling(run);
+
+    if (o->from || o->resume)
+        return mw_refuse(error,
+                         "--%s: no checkpoint has the parameters that each rank goes on with by "
+                         "{data-parallel=async}; give --weights, which starts from weights alone, "
+                         "or {data-parallel=sync}",
+                         o->from ? "from" : "resume");
+    return scaling.min >= scaling.max ||
+           mw_refuse(error, "--loss-scale dynamic: each update would have a scale of its own; give "
+                            "a number, or {data-parallel=sync}");
+}
+
 bool
 cli_run_take_program(struct cli_training *run, GError **error)
 {
     run->stages = run->slices = 1;
     if (!can_run_mixture(run, error) ||
-        (run->answer->plan->shape.no_flush && !can_run_without_flush(run, error)))
+        (run->answer->plan->shape.no_flush && !can_run_without_flush(run, error)) ||
+        (run->answer->plan->shape.asynchronous && !can_run_asynchronous(run, error)))
         return false;
     return (run->answer->plan->program_count == 1 || take_stage(run, error)) &&
            (mw_plan_degree(run->answer->plan, MW_AXIS_TP) == 1 || take_slice(run, error)) &&

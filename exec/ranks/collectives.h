@@ -38,6 +38,9 @@ struct mw_collectives {
     bool (*all_to_all)(void *self, int stream, void *to, const void *from, int64_t block_bytes,
                        GError **error);
     bool (*pass)(void *self, int stream, void *to, const void *from, int64_t bytes, GError **error);
+    /* NULL where the device runs no asynchronous updates. */
+    bool (*exchange_shards)(void *self, int stream, void *whole, const struct mw_ranks_part *part,
+                            int64_t element_bytes, bool back, GError **error);
     bool (*send)(void *self, int stream, const void *data, int64_t bytes, int to, GError **error);
     bool (*receive)(void *self, int stream, void *data, int64_t bytes, int from, GError **error);
 };

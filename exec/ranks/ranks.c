@@ -246,6 +246,7 @@ kind_name(int64_t kind)
         [MW_RANKS_ROWS] = "all-to-all of rows",
         [MW_RANKS_BROADCAST] = "broadcast",
         [MW_RANKS_ALL_TO_ALL] = "all-to-all",
+        [MW_RANKS_EXCHANGE] = "exchange of shards",
         [MW_RANKS_PASS] = "pass around a ring",
         [MW_RANKS_BARRIER] = "barrier",
         [MW_RANKS_LEAVE] = "the end",

@@ -50,6 +50,13 @@ pass(void *self, int stream, void *to, const void *from, int64_t bytes, GError *
 }
 
 static bool
+exchange_shards(void *self, int stream, void *whole, const struct mw_ranks_part *part,
+                int64_t element_bytes, bool back, GError **error)
+{
+    return mw_ranks_exchange_shards(self, stream, whole, part, element_bytes, back, error);
+}
+
+static bool
 send(void *self, int stream, const void *data, int64_t bytes, int to, GError **error)
 {
     return mw_ranks_send(self, stream, data, bytes, to, error);
@@ -69,6 +76,7 @@ const struct mw_collectives mw_ranks_collectives = {
     .broadcast = broadcast,
     .all_to_all = all_to_all,
     .pass = pass,
+    .exchange_shards = exchange_shards,
     .send = send,
     .receive = receive,
 };

@@ -114,6 +114,28 @@ all_gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **
     return good;
 }
 
+/* Where each rank's gradient is an update: of a chunk of the own shards, the parameters behind the
+ * update of each rank go to it. */
+static bool
+return_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_plan *plan = trainer->plan;
+    struct mw_pieces walk = mw_chunk_pieces(plan, &plan->chunks[op->shard], 0);
+    bool good = true;
+
+    for (struct mw_piece piece; good && mw_pieces_next(&walk, &piece);) {
+        const struct mw_tensor *tensor = &plan->tensors[piece.tensor];
+        struct mw_ranks_part part = whole_part(tensor, piece.tile);
+        part.range_first = piece.first;
+        part.range_elements = piece.elements;
+        good = trainer->collectives->exchange_shards(
+            trainer->peers, mw_trainer_stream(trainer, op),
+            part_at(trainer, tensor->param_slot, piece.tile), &part,
+            mw_dtype_element_bytes(tensor->dtype), true, error);
+    }
+    return good;
+}
+
 bool
 mw_trainer_all_gather_parameters(struct mw_trainer *trainer, GError **error)
 {
@@ -150,7 +172,7 @@ scatter_part(struct mw_trainer *trainer, const struct mw_op *op, uint32_t from, 
 }
 
 /* Reduces a gradient at home, with the width that it has there: this rank's shard of it, or all of
- * it. */
+ * it.  Or its shards go to their owners, and those of other ranks' gradients come. */
 static bool
 reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
@@ -160,6 +182,10 @@ reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
     char *whole = part_at(trainer, tensor->gradient_slot, op->tile);
     char *own = own_shard(trainer, whole, tensor, op->tile, mw_trainer_gradient_bytes(tensor));
 
+    if (trainer->plan->works[op->work].kind == MW_OP_ALL_TO_ALL)
+        return trainer->collectives->exchange_shards(
+            trainer->peers, mw_trainer_stream(trainer, op), whole, &part,
+            mw_trainer_gradient_bytes(tensor), false, error);
     if (trainer->plan->works[op->work].kind == MW_OP_ALL_REDUCE)
         return trainer->collectives->all_reduce(trainer->peers, mw_trainer_stream(trainer, op),
                                                 whole, dtype, part.elements, error);
@@ -282,7 +308,8 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     if (is_of_copies(trainer, work))
         return sum_copies(trainer, op, error);
     if (work->object == MW_OBJECT_UPDATED)
-        return all_gather_updated(trainer, op, error);
+        return work->kind == MW_OP_ALL_TO_ALL ? return_updated(trainer, op, error)
+                                              : all_gather_updated(trainer, op, error);
     if (work->kind == MW_OP_BROADCAST)
         return broadcast_shards(trainer, op, error);
     if (work->kind == MW_OP_ALL_GATHER)
@@ -525,6 +552,8 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
         return refuse(error, "tensor slices on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && mw_plan_spread(plan) > 1)
         return refuse(error, "spread experts on this backend; {backend=cpu} runs");
+    if (trainer->options.backend->apart && plan->shape.asynchronous)
+        return refuse(error, "asynchronous updates on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && plan->shape.context_ranks > 1)
         return refuse(error, "shared sequences on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && !trainer->options.backend->join)

@@ -9,6 +9,13 @@
 #include "exec/trainer/vectors.h"
 #include "plan/optimizers.h"
 
+/* One of a step's updates. */
+struct mw_trainer_update {
+    bool
+        nothing; /* its gradient was not finite, or there is none yet: parameters stay as they are */
+    struct mw_update_step step, decaying;
+};
+
 /* Numbers of the running step.  Its ops write them, each before the ops that read it. */
 struct mw_step_numbers {
     int64_t step, updates;
@@ -21,6 +28,8 @@ struct mw_step_numbers {
     bool updates_nothing; /* the step was skipped, or there is no gradient yet: parameters stay as
                            * they are */
     struct mw_update_step update, update_decaying;
+    struct mw_trainer_update *each; /* [ranks] where each rank's gradient is an update; else NULL:
+                                     * the last of them is the above too */
 };
 
 /* A range of a chunk in which all elements decay, or none does. */
@@ -190,7 +199,8 @@ struct mw_trainer {
      * counting the wait for its turn. */
     int64_t turns_waited_ns[MW_TRAINER_COLLECTIVE_LANES];
 
-    double *partials; /* squares of gradients, by tensor, part and block; in `exchange` */
+    double *partials; /* squares of gradients, by tensor, part and block; in `exchange`.  Where each
+                       * rank's gradient is an update: of all ranks', one after the other */
     int64_t *partial_first, *partial_blocks; /* [tensor] their begin, and number of blocks in a
                                               * part */
     int64_t partial_count;
@@ -229,6 +239,13 @@ int64_t mw_trainer_gradient_bytes(const struct mw_tensor *tensor);
 /* Offset of the gradient as it was made in a host buffer that holds the sum before it. */
 int64_t mw_trainer_gradient_offset_bytes(const struct mw_trainer *trainer,
                                          const struct mw_tensor *tensor);
+
+/* Updates of each chunk in a step that does not end in between: one, or one for each rank. */
+static inline int64_t
+mw_trainer_updates(const struct mw_trainer *trainer)
+{
+    return trainer->plan->shape.asynchronous ? trainer->ranks : 1;
+}
 
 /* --- exec/trainer/stages.c --- */
 bool mw_trainer_is_stage(const struct mw_plan *plan); /* of a pipeline */

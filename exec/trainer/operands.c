@@ -616,9 +616,10 @@ wrong_part_op(const struct look *look)
     case MW_OP_D2H:
         return wrong_part_move(look);
     case MW_OP_ALL_TO_ALL:
-        return mw_trainer_is_dispatch(look->work)   ? wrong_dispatch(look)
-               : mw_trainer_is_exchange(look->work) ? wrong_exchange(look)
-                                                    : "is of no heads and no experts";
+        return mw_trainer_is_dispatch(look->work)          ? wrong_dispatch(look)
+               : mw_trainer_is_exchange(look->work)        ? wrong_exchange(look)
+               : look->work->object == MW_OBJECT_GRADIENTS ? wrong_collective(look)
+                                                           : "is of no heads and no experts";
     case MW_OP_RING_PASS:
         return mw_trainer_is_pass(look->work) ? wrong_pass(look) : "is of no keys and values";
     default:

@@ -531,7 +531,7 @@ share(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_storage *storage = &trainer->storage;
     int64_t tokens = trainer->micro_batches * trainer->tokens;
-    int64_t doubles = 1 + trainer->partial_count;
+    int64_t doubles = 1 + mw_trainer_updates(trainer) * trainer->partial_count;
     const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
     bool spread = mw_decoder_is_spread(decoder);
     int64_t counts = spread ? decoder->spread.count * decoder->experts : 0;
@@ -568,6 +568,8 @@ set_up_shared(struct mw_trainer *trainer, GError **error)
     trainer->logits_chunks = shape->token_chunks;
     map_chunks(trainer);
     count_partials(trainer);
+    if (shape->asynchronous)
+        trainer->now.each = g_new0(struct mw_trainer_update, trainer->ranks);
     return mw_trainer_reserve_vectors(trainer, error);
 }
 
@@ -603,7 +605,9 @@ mw_trainer_turn_to(struct mw_trainer *trainer, int64_t step)
 
     turn_to(trainer, mw_variant_of(trainer->options.variants, step));
     if (trainer->plan != before && !mw_plan_is_delayed(trainer->plan))
-        memset(trainer->partials, 0, (size_t)trainer->partial_count * sizeof *trainer->partials);
+        memset(trainer->partials, 0,
+               (size_t)(mw_trainer_updates(trainer) * trainer->partial_count) *
+                   sizeof *trainer->partials);
 }
 
 bool
@@ -662,6 +666,7 @@ mw_trainer_take_down(struct mw_trainer *trainer)
     g_free(trainer->tensor_of);
     g_free(trainer->partial_first);
     g_free(trainer->partial_blocks);
+    g_free(trainer->now.each);
     mw_storage_unpin(&trainer->storage, &trainer->exchange);
     mw_arena_release(&trainer->exchange);
 }

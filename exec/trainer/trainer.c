@@ -190,8 +190,10 @@ all_to_all(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_work *work = &trainer->plan->works[op->work];
 
-    return mw_trainer_is_dispatch(work) ? mw_trainer_collect(trainer, op, error)
-                                        : mw_trainer_exchange_heads(trainer, op, error);
+    bool heads = work->object == MW_OBJECT_ACTIVATIONS && !mw_trainer_is_dispatch(work);
+
+    return heads ? mw_trainer_exchange_heads(trainer, op, error)
+                 : mw_trainer_collect(trainer, op, error);
 }
 
 /* One row for each kind that runs. */

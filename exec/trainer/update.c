@@ -36,6 +36,21 @@ in_home(const struct mw_trainer *trainer, const struct mw_piece *piece, enum mw_
     return bytes * mw_tensor_place(tensor, home, trainer->rank, piece->tile, piece->first);
 }
 
+/* The same in a home whose shards ranks have exchanged: of a piece of the own shard what belongs to
+ * the update of a rank lies where that rank's shard does. */
+static int64_t
+in_exchanged(const struct mw_trainer *trainer, const struct mw_piece *piece, enum mw_home home,
+             uint32_t rank)
+{
+    const struct mw_tensor *tensor = tensor_of(trainer, piece);
+    int64_t bytes = home == MW_HOME_GRADIENTS ? mw_trainer_gradient_bytes(tensor)
+                                              : mw_trainer_element_bytes(trainer);
+    int64_t stride = home == MW_HOME_GRADIENTS ? tensor->gradient_stride : tensor->param_stride;
+    int64_t in_shard = piece->first - mw_tensor_shard(tensor, trainer->rank, piece->tile).first;
+
+    return bytes * (piece->tile * stride + rank * tensor->shard_elements + in_shard);
+}
+
 /* --- moves ----------------------------------------------------------------------------------- */
 
 /* Adds moves between the homes of a chunk's gradients and a buffer in the chunk's order. */
@@ -176,6 +191,7 @@ struct squares {
     int64_t tile, first_block, elements;
     const void *gradient;
     bool device;
+    uint32_t update; /* in whose norm it counts: 0, or the rank's whose gradient it is */
 };
 
 /* What all slices have, the first one counts; and the first stage its tied embedding. */
@@ -230,7 +246,8 @@ square_sums(struct mw_trainer *trainer, const struct squares *sums, GError **err
 {
     const struct mw_storage *storage = &trainer->storage;
     bool fp32 = trainer->plan->tensors[sums->tensor].gradient_dtype == MW_DTYPE_FP32;
-    double *partial = trainer->partials + trainer->partial_first[sums->tensor] +
+    double *partial = trainer->partials + sums->update * trainer->partial_count +
+                      trainer->partial_first[sums->tensor] +
                       sums->tile * trainer->partial_blocks[sums->tensor] + sums->first_block;
 
     if (!sums->device)
@@ -284,11 +301,16 @@ norm_of_piece(struct mw_trainer *trainer, const struct mw_piece *piece, bool dev
         .device = device,
     };
 
-    if (block == end)
-        return true;
-    sums.gradient = mw_storage_address(&trainer->storage, tensor_of(trainer, piece)->gradient_slot,
-                                       in_home(trainer, &first, MW_HOME_GRADIENTS));
-    return square_sums(trainer, &sums, error);
+    uint32_t slot = tensor_of(trainer, piece)->gradient_slot;
+    bool each = trainer->plan->shape.asynchronous;
+    for (; block < end && sums.update < mw_trainer_updates(trainer); sums.update++) {
+        int64_t at = each ? in_exchanged(trainer, &first, MW_HOME_GRADIENTS, sums.update)
+                          : in_home(trainer, &first, MW_HOME_GRADIENTS);
+        sums.gradient = mw_storage_address(&trainer->storage, slot, at);
+        if (!square_sums(trainer, &sums, error))
+            return false;
+    }
+    return true;
 }
 
 bool
@@ -320,18 +342,18 @@ own_squares(struct mw_trainer *trainer)
 
 /* The gradient is clipped to a norm (Pascanu et al., arXiv 1211.5063, Sec. 3.2). */
 static bool
-clips(const struct mw_trainer *trainer)
+clips(const struct mw_trainer *trainer, double norm)
 {
     double most = trainer->options.optimizer.clip_norm;
-    return most > 0 && trainer->now.gradient_norm > most;
+    return most > 0 && norm > most;
 }
 
 static void
-prepare_update(struct mw_trainer *trainer, double scale)
+prepare_update(struct mw_trainer *trainer, double norm, double scale)
 {
     const struct mw_optimizer *o = &trainer->options.optimizer;
     struct mw_step_numbers *now = &trainer->now;
-    double factor = (clips(trainer) ? o->clip_norm / now->gradient_norm : 1) / scale;
+    double factor = (clips(trainer, norm) ? o->clip_norm / norm : 1) / scale;
 
     enum mw_update_rule rule = mw_optimizer_row(trainer->plan->shape.optimizer)->rule;
 
@@ -350,17 +372,62 @@ count_update(struct mw_step_numbers *now, bool each)
     now->updated = true;
 }
 
+/* Whether a gradient updates nothing. */
+static bool
+is_skipped(struct mw_trainer *trainer, double squares, double norm)
+{
+    double most = clips(trainer, norm) ? trainer->options.optimizer.clip_norm : norm;
+    bool fits = isfinite(squares) && mw_trainer_fits(most);
+
+    return mw_loss_scale_step(&trainer->options.loss_scaling, &trainer->scale, !fits);
+}
+
+/* Each rank's gradient is an update, in the order of ranks, with a norm of its own; those that are
+ * finite are counted as they come, the last one when the step ends.  The step's norm is the mean of
+ * its updates'. */
+static bool
+agree_on_each(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    struct mw_step_numbers *now = &trainer->now;
+    struct mw_ranks *ranks = trainer->options.ranks;
+    int stream = mw_trainer_stream(trainer, op);
+    g_autofree double *squares = g_new(double, trainer->ranks);
+
+    for (uint32_t r = 0; r < trainer->ranks; r++)
+        squares[r] =
+            mw_norm_combine(trainer->partials + r * trainer->partial_count, trainer->partial_count);
+    if (!isfinite(*trainer->loss))
+        squares[trainer->rank] = NAN;
+    if (!mw_ranks_all_reduce_fp64(ranks, stream, squares, trainer->ranks, error))
+        return false;
+    now->gradient_norm = 0;
+    now->skipped = false;
+    now->scale_was_least = trainer->scale.scale <= trainer->options.loss_scaling.min;
+    for (uint32_t r = 0; r < trainer->ranks; r++) {
+        double norm = sqrt(squares[r]) / now->loss_scale;
+        now->updates += r && !now->updates_nothing;
+        now->updates_nothing = is_skipped(trainer, squares[r], norm);
+        now->skipped |= now->updates_nothing;
+        now->gradient_norm += norm / trainer->ranks;
+        prepare_update(trainer, norm, now->loss_scale);
+        now->each[r] =
+            (struct mw_trainer_update){now->updates_nothing, now->update, now->update_decaying};
+    }
+    return true;
+}
+
 /* A gradient that is not finite updates nothing.  Neither does a delayed update that has no
  * gradient yet. */
 bool
 mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     struct mw_step_numbers *now = &trainer->now;
-    double clip_norm = trainer->options.optimizer.clip_norm;
     bool delayed = mw_plan_is_delayed(trainer->plan);
     double scale = delayed ? trainer->pending_scale : now->loss_scale;
-    double squares = own_squares(trainer);
 
+    if (now->each)
+        return agree_on_each(trainer, op, error);
+    double squares = own_squares(trainer);
     count_update(now, trainer->plan->shape.stashes);
     /* The gradient may be finite even if the loss is not; the sum tells all ranks. */
     if (!isfinite(delayed ? trainer->last_loss : *trainer->loss))
@@ -375,12 +442,9 @@ mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **er
         return mw_trainer_take_sides(trainer, trainer->plan->lanes[op->lane].index, error);
     now->gradient_norm = sqrt(squares) / scale;
     now->scale_was_least = trainer->scale.scale <= trainer->options.loss_scaling.min;
-    bool fits =
-        isfinite(squares) && mw_trainer_fits(clips(trainer) ? clip_norm : now->gradient_norm);
-    now->skipped = now->updates_nothing =
-        mw_loss_scale_step(&trainer->options.loss_scaling, &trainer->scale, !fits);
+    now->skipped = now->updates_nothing = is_skipped(trainer, squares, now->gradient_norm);
     now->skipped |= skipped_before;
-    prepare_update(trainer, scale);
+    prepare_update(trainer, now->gradient_norm, scale);
     return mw_trainer_take_sides(trainer, trainer->plan->lanes[op->lane].index, error);
 }
 
@@ -395,6 +459,8 @@ struct operands {
     uint32_t params;  /* buffer; MW_NONE: parameters are at home */
     uint32_t version; /* slot of a version of all parameters, in which they are then; or MW_NONE */
     bool device;
+    uint32_t rank; /* whose gradient it is, where each rank's is an update */
+    struct mw_trainer_update update;
 };
 
 static struct operands
@@ -410,6 +476,7 @@ find_operands(const struct mw_trainer *trainer, const struct mw_op *op)
         .params = mw_trainer_slot(trainer, op, MW_ROLE_DESTINATION),
         .version = mw_trainer_version_written(trainer, op),
         .device = !trainer->plan->works[op->work].host,
+        .update = {trainer->now.updates_nothing, trainer->now.update, trainer->now.update_decaying},
     };
 
     if (incoming == MW_NONE && !at_home) {
@@ -426,6 +493,15 @@ kept_at(const struct mw_trainer *trainer, const struct operands *it, enum mw_kep
                                                   trainer->plan->chunks[it->chunk].elements);
 }
 
+/* In a home of gradients or parameters what the update of a piece has of it. */
+static int64_t
+at_home(const struct mw_trainer *trainer, const struct operands *it, const struct mw_piece *piece,
+        enum mw_home home)
+{
+    return trainer->plan->shape.asynchronous ? in_exchanged(trainer, piece, home, it->rank)
+                                             : in_home(trainer, piece, home);
+}
+
 /* Where the parameters of a piece are that the update writes. */
 static void *
 params_at(const struct mw_trainer *trainer, const struct operands *it, const struct mw_piece *piece)
@@ -437,7 +513,7 @@ params_at(const struct mw_trainer *trainer, const struct operands *it, const str
                                   mw_trainer_element_bytes(trainer) * piece->at);
     return mw_storage_address(&trainer->storage, slot,
                               mw_trainer_version_at(trainer, slot, piece->tensor) +
-                                  in_home(trainer, piece, MW_HOME_PARAMS));
+                                  at_home(trainer, it, piece, MW_HOME_PARAMS));
 }
 
 /* What a piece's update reads and writes beside its moments. */
@@ -461,7 +537,7 @@ arrays_of(const struct mw_trainer *trainer, const struct operands *it, const str
             it->gradients != MW_NONE
                 ? mw_storage_address(storage, it->gradients, it->gradients_at_bytes + bytes * at)
                 : mw_storage_address(storage, tensor->gradient_slot,
-                                     in_home(trainer, piece, MW_HOME_GRADIENTS)),
+                                     at_home(trainer, it, piece, MW_HOME_GRADIENTS)),
         .fp32 = tensor->gradient_dtype == MW_DTYPE_FP32,
         .param = params_at(trainer, it, piece),
     };
@@ -500,8 +576,7 @@ update_range(struct mw_trainer *trainer, const struct operands *it,
     struct arrays a = arrays_of(trainer, it, piece);
     float *m = moment_at(trainer, it, MW_KEPT_MOMENTUM, piece->at);
     float *v = moment_at(trainer, it, MW_KEPT_VARIANCE, piece->at);
-    const struct mw_update_step *step =
-        range->decays ? &trainer->now.update_decaying : &trainer->now.update;
+    const struct mw_update_step *step = range->decays ? &it->update.decaying : &it->update.step;
 
     if (trainer->vectors.places)
         return mw_trainer_update_by_vectors(trainer, step, piece, it->device, a.w, m, a.param,
@@ -558,7 +633,7 @@ update_narrow(struct mw_trainer *trainer, const struct operands *it, const struc
               GError **error)
 {
     const struct mw_storage *storage = &trainer->storage;
-    const struct mw_update_step *step = &trainer->now.update_decaying;
+    const struct mw_update_step *step = &it->update.decaying;
     const struct mw_update_spans decaying = spans_of(&trainer->chunks[it->chunk], piece);
     struct mw_narrow_moments moments = moments_of(trainer, it, piece->at);
     struct arrays a = arrays_of(trainer, it, piece);
@@ -587,8 +662,8 @@ update_by_pieces(struct mw_trainer *trainer, const struct operands *it, GError *
 
     for (int64_t p = 0; p < chunk->piece_count; p++) {
         const struct mw_piece *piece = &chunk->pieces[p];
-        if (!(trainer->now.updates_nothing ? keep_piece(trainer, it, piece, error)
-                                           : update_narrow(trainer, it, piece, error)))
+        if (!(it->update.nothing ? keep_piece(trainer, it, piece, error)
+                                 : update_narrow(trainer, it, piece, error)))
             return false;
     }
     return true;
@@ -626,14 +701,24 @@ change_places(struct mw_trainer *trainer, const struct operands *it, GError **er
     return true;
 }
 
+static bool
+update_once(struct mw_trainer *trainer, const struct operands *it, GError **error)
+{
+    return it->update.nothing || has_narrow_moments(trainer) ? update_by_pieces(trainer, it, error)
+                                                             : update_by_ranges(trainer, it, error);
+}
+
 bool
 mw_trainer_update(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     struct operands it = find_operands(trainer, op);
 
-    if (!change_places(trainer, &it, error))
-        return false;
-    return trainer->now.updates_nothing || has_narrow_moments(trainer)
-               ? update_by_pieces(trainer, &it, error)
-               : update_by_ranges(trainer, &it, error);
+    if (!trainer->now.each)
+        return change_places(trainer, &it, error) && update_once(trainer, &it, error);
+    for (it.rank = 0; it.rank < trainer->ranks; it.rank++) {
+        it.update = trainer->now.each[it.rank];
+        if (!update_once(trainer, &it, error))
+            return false;
+    }
+    return true;
 }
