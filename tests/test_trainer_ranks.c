@@ -30,11 +30,11 @@ static const struct right {
     int ranks;
 } rights[] = {
 #if !defined(MW_TEST_CUDA)
-    {"gpt2", 2},         {"gpt2-tiled", 3}, {"llama", 3},   {"llama-tiled", 2},
-    {"delayed", 2},      {"overflow", 2},   {"turns", 3},   {"two-versions", 2},
-    {"two-versions", 4}, {"stashes", 2},    {"stashes", 4},
+    {"gpt2", 2},     {"gpt2-tiled", 3},   {"llama", 3},        {"llama-tiled", 2},  {"delayed", 2},
+    {"overflow", 2}, {"turns", 3},        {"two-versions", 2}, {"two-versions", 4}, {"stashes", 2},
+    {"stashes", 4},  {"asynchronous", 2}, {"asynchronous", 3},
 #endif
-    {"resume", 3},       {"checkpoint", 3}};
+    {"resume", 3},   {"checkpoint", 3}};
 
 static void
 test_right(gconstpointer data)

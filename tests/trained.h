@@ -32,6 +32,7 @@ struct trained_case {
     const char *drop_layers;             /* a schedule; NULL: none are left out */
     bool one_plan;         /* the schedule's first turn alone, as the only plan there is */
     int share_slots;       /* enum mw_share */
+    bool asynchronous;     /* each rank's gradient is an update */
     int update_on;         /* 1: on the GPU; 0: where the planner would */
     struct mw_folds folds; /* what the plan says once; nothing: it is flat */
     int64_t undelayed_steps;

@@ -389,6 +389,7 @@ static const struct trainer_worker_case cases[] = {
     {"turns", trainer_worker_turns},
     {"two-versions", trainer_worker_two_versions},
     {"stashes", trainer_worker_stashes},
+    {"asynchronous", trainer_worker_asynchronous},
     {"resume", resume},
     {"checkpoint", checkpoint},
     {"kills-nvme", killed_on_drives},

@@ -33,6 +33,7 @@ int trainer_worker_kills(struct mw_ranks *ranks, const char *directory, bool dri
 /* --- trainer_worker_stages.c --- */
 int trainer_worker_two_versions(struct mw_ranks *ranks);
 int trainer_worker_stashes(struct mw_ranks *ranks);
+int trainer_worker_asynchronous(struct mw_ranks *ranks);
 int trainer_worker_mixes_versions(struct mw_ranks *ranks); /* it must not begin */
 
 /* --- trainer_worker_turns.c --- */

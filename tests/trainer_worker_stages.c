@@ -1,5 +1,6 @@
-/* Pipelines without a flush against a recurrence in fp64 that has the versions of the parameters as
- * their papers do, and knows neither plan nor pipeline. */
+/* Pipelines without a flush, and ranks whose gradients are updates one by one, against a recurrence
+ * in fp64 that has the versions of the parameters as their papers do, and knows neither plan nor
+ * ranks. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,13 +33,14 @@
 struct recurrence {
     struct mw_decoder decoder;
     int64_t stages, micro_batches, elements;
+    int64_t ranks; /* whose gradients are updates one by one; 0: none */
     bool stashes, vertical_sync;
     int64_t newer; /* by so many updates than it should be: what must not come out */
     int *stage_of; /* [elements] */
     bool *decays;  /* [elements] */
     double *w, *m, *v;
     GPtrArray *versions; /* of all parameters: after so many updates */
-    double losses[STEPS];
+    double losses[STEPS], norms[STEPS];
 };
 
 /* The embedding is with the first layers, what is behind the last layer with these. */
@@ -78,6 +80,8 @@ update(struct recurrence *it, const double *gradients)
 
     for (int64_t e = 0; e < it->elements; e++)
         squares[it->stage_of[e]] += gradients[e] * gradients[e];
+    if (it->ranks)
+        it->norms[(step - 1) / it->ranks] += sqrt(squares[0]) / (double)it->ranks;
     for (int64_t e = 0; e < it->elements; e++) {
         double g = gradients[e] * fmin(1, CLIP / sqrt(squares[it->stage_of[e]]));
         it->m[e] = BETA1 * it->m[e] + (1 - BETA1) * g;
@@ -93,7 +97,8 @@ update(struct recurrence *it, const double *gradients)
  * step t - 2, as the newest one came when passes of this step were under way (arXiv 2006.09503:
  * W(t+1) = W(t) - v f(W(t-1))).  Weight stashing: of the updates before this micro-batch's,
  * those of as many are missing as there are stages behind (PipeDream, SOSP 2019, Sec. 3.3); with
- * vertical sync as many as of the first stage. */
+ * vertical sync as many as of the first stage.  A rank goes on with the parameters behind its own
+ * update, and those of all others come before its next one. */
 static double *
 parameters(const struct recurrence *it, int64_t step)
 {
@@ -102,7 +107,9 @@ parameters(const struct recurrence *it, int64_t step)
 
     for (int64_t e = 0; e < it->elements; e++) {
         int64_t before = it->vertical_sync ? 0 : it->stage_of[e];
-        int64_t missing = it->stashes ? it->stages - 1 - before : MIN(step, 1);
+        int64_t missing = it->ranks     ? it->ranks - 1
+                          : it->stashes ? it->stages - 1 - before
+                                        : MIN(step, 1);
         params[e] = version(it, newest - MAX(0, missing - it->newer))[e];
     }
     return params;
@@ -118,9 +125,22 @@ add_micro_batch(struct recurrence *it, int64_t step, int64_t micro_batch, double
     double share = it->stashes ? 1 : 1.0 / (double)it->micro_batches;
 
     trained_batch(step, micro_batch, SEQUENCES * SEQ, it->decoder.vocab, ids, targets);
-    it->losses[step] += mw_reference_run(&reference, NULL, NULL, own) / (double)it->micro_batches;
+    double all = (double)(it->micro_batches * MAX(1, it->ranks));
+    it->losses[step] += mw_reference_run(&reference, NULL, NULL, own) / all;
     for (int64_t e = 0; e < it->elements; e++)
         gradients[e] += own[e] * share;
+}
+
+/* A step in which each rank's micro-batches make an update. */
+static void
+take_turns(struct recurrence *it, int64_t step, double *gradients)
+{
+    for (int64_t rank = 0; rank < it->ranks; rank++) {
+        for (int64_t b = 0; b < it->micro_batches; b++)
+            add_micro_batch(it, step, b * it->ranks + rank, gradients);
+        update(it, gradients);
+        memset(gradients, 0, it->elements * sizeof *gradients);
+    }
 }
 
 static void
@@ -128,6 +148,12 @@ recur(struct recurrence *it)
 {
     g_autofree double *gradients = g_new0(double, it->elements);
 
+    if (it->ranks) {
+        g_ptr_array_add(it->versions, g_memdup2(it->w, it->elements * sizeof(double)));
+        for (int64_t step = 0; step < STEPS; step++)
+            take_turns(it, step, gradients);
+        return;
+    }
     g_ptr_array_add(it->versions, g_memdup2(it->w, it->elements * sizeof(double)));
     for (int64_t step = 0; step < STEPS; step++)
         for (int64_t b = 0; b < it->micro_batches; b++) {
@@ -330,6 +356,51 @@ trainer_worker_stashes(struct mw_ranks *ranks)
         check(ranks, MW_SCHEDULE_PIPEDREAM, count + more * (count - 1));
         check(ranks, MW_SCHEDULE_VERTICAL_SYNC, count + more * (count - 1));
     }
+    mw_ranks_leave(ranks);
+    return 0;
+}
+
+/* --- ranks that update one after the other ---------------------------------------------------- */
+
+static struct trained_case
+asynchronous_case(struct mw_ranks *ranks, int64_t micro_batches)
+{
+    return (struct trained_case){.name = "asynchronous",
+                                 .model = MODEL,
+                                 .strategy = MW_STRATEGY_ZERO1,
+                                 .dtype = MW_DTYPE_FP32,
+                                 .sequences = SEQUENCES,
+                                 .seq = SEQ,
+                                 .grad_accum = micro_batches,
+                                 .optimizer_chunk = 3000,
+                                 .asynchronous = true,
+                                 .ranks = ranks};
+}
+
+/* What must not come out are versions that are one update newer. */
+static void
+check_asynchronous(struct mw_ranks *ranks, int64_t micro_batches)
+{
+    struct trained_case what = asynchronous_case(ranks, micro_batches);
+    struct recurrence of = {.stages = 1, .micro_batches = micro_batches};
+    struct recurrence wrong;
+    struct seen seen;
+    double losses[STEPS];
+
+    of.ranks = mw_ranks_count(ranks);
+    wrong = of;
+    wrong.newer = 1;
+    g_autofree double *start = train(&what, 0, &seen, NULL);
+    g_autofree double *weights = train(&what, STEPS, &seen, losses);
+    if (!mw_ranks_index(ranks))
+        compare(ranks, what.name, of, wrong, start, weights, losses, &seen.decoder);
+}
+
+int
+trainer_worker_asynchronous(struct mw_ranks *ranks)
+{
+    check_asynchronous(ranks, 1);
+    check_asynchronous(ranks, 2);
     mw_ranks_leave(ranks);
     return 0;
 }
