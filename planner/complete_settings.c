@@ -526,13 +526,14 @@ check_no_flush(const struct mw_model *model, const struct mw_settings *s, GError
 
 /* What an update of one rank's gradient at a time does not go with; NULL: all is well.  Gradients
  * are whole until their shards go to the owners, and ranks have parameters of as many versions as
- * there are ranks between two steps. */
+ * there are ranks between two steps: the newest is in the optimizer state alone. */
 static const char *
 keeps_from_asynchrony(const struct mw_settings *s)
 {
     const struct mw_optimizer_row *optimizer = mw_optimizer_row(s->optimizer);
     bool alone = !mw_optimizer_orthogonalizes(s->optimizer) && !optimizer->gradient_passes &&
-                 !optimizer->clips && !mw_optimizer_has_vectors(s->optimizer);
+                 !mw_optimizer_has_vectors(s->optimizer) &&
+                 mw_optimizer_keeps(s->optimizer, MW_KEPT_PARAMETER);
 
     return s->strategy != MW_STRATEGY_ZERO1      ? "{strategy=zero1}"
            : s->tp > 1                           ? "{tp=1}"

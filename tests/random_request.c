@@ -502,6 +502,26 @@ draw_context(struct random_request *request)
 }
 
 void
+random_request_take_turns(struct random_request *request)
+{
+    struct mw_settings *s = &request->settings;
+    guint32 seed = request->seed;
+    bool moves = s->placement[MW_STATE_OPTIMIZER].count || s->placement[MW_STATE_PARAMETERS].count;
+
+    s->asynchronous = s->strategy == MW_STRATEGY_ZERO1 && !moves && seed % 3 < 2 &&
+                      s->nodes * s->gpus_per_node > 1;
+    if (!s->asynchronous)
+        return;
+    s->tp = s->cp = s->ep = 1;
+    s->shard_group = MW_SHARD_ALL;
+    s->partition = MW_PARTITION_BANDWIDTH;
+    s->optimizer = seed % 4 ? MW_OPTIMIZER_ADAMW : MW_OPTIMIZER_ADAMW_8BIT;
+    s->commit = MW_AUTO;
+    s->save_every = 0;
+    s->update_beside = false;
+}
+
+void
 random_request_software(struct random_request *request)
 {
     const struct mw_placement *placement = request->settings.placement;
@@ -548,6 +568,7 @@ random_request_init(struct random_request *request, guint32 seed)
     draw_groups(request);
     draw_spread(request);
     draw_context(request);
+    random_request_take_turns(request);
     random_request_name(request);
 }
 
@@ -611,7 +632,10 @@ random_request_text(const struct random_request *request)
         (int)s->optimizer_chunk, (int)s->buffer_sets, (int)s->dpu_start, s->commit,
         s->layout == MW_LAYOUT_PAPER20 ? " paper20" : "",
         s->partition == MW_PARTITION_OWNER ? " owner" : "", s->overlap ? "" : " no-overlap",
-        s->serialize ? " serialize" : "", s->update_beside == 1 ? " update beside" : "",
+        s->serialize ? " serialize" : "",
+        s->update_beside == 1 ? " update beside"
+        : s->asynchronous     ? " asynchronous"
+                              : "",
         s->update_on == 1           ? " update on gpu"
         : s->layer_order == 1       ? " layer by layer"
         : s->whole_checkpoints == 1 ? " whole layers"
@@ -690,6 +714,7 @@ random_request_stages(struct random_request *request)
     else if (s->pp > 1 && request->seed % 6 < 3 && !request->model.experts)
         random_request_fill_bubbles(request);
     s->dpu_start = MW_AUTO;
+    s->asynchronous = 0;
     s->update_beside = false;
     s->overlap = true;
     s->serialize = s->unfold = false;

@@ -18,6 +18,9 @@ struct random_request {
 void random_request_init(struct random_request *request, guint32 seed);
 /* Half of them move gradients as some software does, whose plans no executor runs. */
 void random_request_software(struct random_request *request);
+/* Of some that partition optimizer state alone, ranks update one after the other: they then ask for
+ * nothing that does not go with that. */
+void random_request_take_turns(struct random_request *request);
 /* Asks for stages where the request had none, and for nothing that they do not do; its pp is 1
  * where its ranks make none. */
 void random_request_stages(struct random_request *request);

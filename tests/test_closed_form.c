@@ -244,6 +244,7 @@ draw_request(struct random_request *request, guint32 seed)
     request->hardware.tensor_overlap = seed % 3 > 0;
     request->hardware.reduced_type = (int)(seed / 3 % MW_REDUCED_TYPE_COUNT);
     share_sequences(request, seed);
+    random_request_take_turns(request);
     if (pick(random, 0, 1))
         random_rates(random, &request->hardware);
     random_request_name(request);
@@ -292,7 +293,7 @@ check_sizing(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
 static void
 test_serialised_plans(void)
 {
-    int compared = 0, mixed = 0;
+    int compared = 0, mixed = 0, in_turn = 0;
 
     for (guint32 seed = 0; seed < REQUESTS; seed++) {
         struct random_request request;
@@ -308,10 +309,12 @@ test_serialised_plans(void)
         check_sizing(sizing, &request.hardware);
         compared++;
         mixed += mw_sizing_mixes_checkpoints(sizing);
+        in_turn += mw_sizing_updates(sizing) > 1;
     }
     g_test_message("%d plans, %d with checkpoints of inputs and of activations", compared, mixed);
     g_assert_cmpint(compared, >, REQUESTS / 2);
     g_assert_cmpint(mixed, >, REQUESTS / 50);
+    g_assert_cmpint(in_turn, >, REQUESTS / 50);
 }
 
 /* With overlap the form is a ceiling where it knows all that an op costs: no latency, as it leaves
@@ -505,6 +508,73 @@ test_context_bytes(void)
     mw_plan_free(whole);
 }
 
+/* Ranks that sum up gradients, or update one after the other. */
+static struct mw_plan *
+plan_of_updates(bool in_turn)
+{
+    struct random_request request;
+    struct mw_settings *s = &request.settings;
+
+    random_request_init(&request, 1);
+    request.hardware = test_hardware("dgx-h100");
+    mw_settings_init(s);
+    if (!mw_model_load_preset("llama-2-7b", &request.model, NULL))
+        g_assert_not_reached();
+    request.model.layers = 3;
+    s->strategy = MW_STRATEGY_ZERO1;
+    s->nodes = 2;
+    s->gpus_per_node = 8;
+    s->asynchronous = in_turn;
+    s->micro_batch = 2;
+    s->grad_accum = 3;
+    s->seq = 1024;
+    s->checkpoint_interval = 1;
+    random_request_name(&request);
+    g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
+    return mw_build_plan(found->pdata[0]);
+}
+
+/* Of all ops of this kind and object. */
+static int64_t
+bytes_of(const struct mw_plan *plan, enum mw_op_kind kind, enum mw_object object)
+{
+    int64_t bytes = 0;
+
+    for (uint32_t o = 0; o < plan->op_count; o++) {
+        const struct mw_work *work = &plan->works[plan->ops[o].work];
+        bytes += work->kind == kind && work->object == object ? work->bytes : 0;
+    }
+    return bytes;
+}
+
+/* As many bytes go over the network, in all-to-alls, and are in memory as where gradients are summed
+ * up; each rank makes as many updates of its shard as there are ranks, and as many norms. */
+static void
+test_updates_in_turn(void)
+{
+    struct mw_plan *sum = plan_of_updates(false), *turns = plan_of_updates(true);
+    const int64_t ranks = 16;
+    int64_t gradients = bytes_of(sum, MW_OP_REDUCE_SCATTER, MW_OBJECT_GRADIENTS);
+    int64_t updated = bytes_of(sum, MW_OP_ALL_GATHER, MW_OBJECT_UPDATED);
+
+    g_assert_cmpint(gradients, >, 0);
+    g_assert_cmpint(updated, >, 0);
+    g_assert_cmpint(bytes_of(turns, MW_OP_ALL_TO_ALL, MW_OBJECT_GRADIENTS), ==, gradients);
+    g_assert_cmpint(bytes_of(turns, MW_OP_ALL_TO_ALL, MW_OBJECT_UPDATED), ==, updated);
+    g_assert_cmpint(bytes_of(turns, MW_OP_REDUCE_SCATTER, MW_OBJECT_GRADIENTS), ==, 0);
+    g_assert_cmpint(bytes_of(turns, MW_OP_ALL_GATHER, MW_OBJECT_UPDATED), ==, 0);
+    g_assert_cmpint(bytes_of(turns, MW_OP_UPDATE, MW_OBJECT_STATE), ==,
+                    ranks * bytes_of(sum, MW_OP_UPDATE, MW_OBJECT_STATE));
+    g_assert_cmpint(bytes_of(turns, MW_OP_NORM, MW_OBJECT_STATE), ==,
+                    ranks * bytes_of(sum, MW_OP_NORM, MW_OBJECT_STATE));
+    g_assert_cmpint(bytes_of(turns, MW_OP_AGREE, MW_OBJECT_STATE), ==,
+                    ranks * bytes_of(sum, MW_OP_AGREE, MW_OBJECT_STATE));
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+        g_assert_cmpint(turns->peak_bytes[tier], ==, sum->peak_bytes[tier]);
+    mw_plan_free(sum);
+    mw_plan_free(turns);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -514,5 +584,6 @@ main(int argc, char **argv)
                     test_overlapping_plans);
     g_test_add_func("/closed-form/spread-bytes", test_spread_bytes);
     g_test_add_func("/closed-form/context-bytes", test_context_bytes);
+    g_test_add_func("/closed-form/updates-in-turn", test_updates_in_turn);
     return g_test_run();
 }

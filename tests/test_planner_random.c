@@ -217,6 +217,7 @@ check_sums(const struct mw_plan *plan, const struct mw_sizing *sizing)
                 plan->slots[plan->uses[u].slot].purpose == MW_PURPOSE_GRADIENTS)
                 g_assert_true(kind == MW_OP_ACCUMULATE || kind == MW_OP_NVME_WRITE ||
                               kind == MW_OP_REDUCE_SCATTER || kind == MW_OP_ALL_REDUCE ||
+                              (kind == MW_OP_ALL_TO_ALL && plan->shape.asynchronous) ||
                               (kind == MW_OP_D2H && mw_sizing_sums_passing(sizing)));
     }
     for (uint32_t t = 0; sums && t < plan->tensor_count; t++)
