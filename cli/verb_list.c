@@ -269,6 +269,34 @@ list_schedules(struct mw_json_writer *json)
     return end(json);
 }
 
+static int
+list_data_parallel(struct mw_json_writer *json)
+{
+    begin(json, "memwall-data-parallel/1", "data_parallel");
+    if (!json)
+        mw_wrap_row(stdout, "way    runs  ",
+                    "updates of a step of N GPUs; how many of them a gradient's parameters lack "
+                    "when it is applied; source");
+    for (int i = 0; i < MW_DATA_PARALLEL_COUNT; i++) {
+        const struct mw_data_parallel_row *of = mw_data_parallel_row(i);
+        if (json) {
+            mw_json_begin(json, NULL, '{', true);
+            mw_json_string(json, "data_parallel", of->name);
+            mw_json_boolean(json, "runs", of->runs);
+            mw_json_string(json, "update", of->update);
+            mw_json_string(json, "staleness", of->staleness);
+            mw_json_string(json, "source", of->source);
+            mw_json_end(json, '}');
+            continue;
+        }
+        g_autofree char *row = g_strdup_printf("%-5s  %-4s  ", of->name, of->runs ? "yes" : "no");
+        g_autofree char *text =
+            g_strdup_printf("%s; %s; %s", of->update, of->staleness, of->source);
+        mw_wrap_row(stdout, row, text);
+    }
+    return end(json);
+}
+
 /* Of 16 bits an element, large enough that blocks and rows are whole. */
 #define ENCODED_ELEMENTS 65536
 #define ENCODED_SPARSITY 0.5
@@ -357,6 +385,7 @@ enum list {
     STRATEGIES,
     OPTIMIZERS,
     SCHEDULES,
+    DATA_PARALLEL,
     ENCODINGS,
     DEVICES,
     RUNS,
@@ -364,12 +393,12 @@ enum list {
 };
 
 static const char *const list_names[LISTS + 1] = {
-    "models",    "types",     "hwprofiles", "software", "strategies", "optimizers",
-    "schedules", "encodings", "devices",    "runs",     NULL};
+    "models",    "types",         "hwprofiles", "software", "strategies", "optimizers",
+    "schedules", "data-parallel", "encodings",  "devices",  "runs",       NULL};
 
 #define ALL_LISTS                                                                                  \
-    "models, types, hwprofiles, software, strategies, optimizers, schedules, encodings, devices "  \
-    "or runs"
+    "models, types, hwprofiles, software, strategies, optimizers, schedules, data-parallel, "      \
+    "encodings, devices or runs"
 
 /* Other names for the same list, which a search by spelling would not find. */
 static const struct {
@@ -420,7 +449,7 @@ check_words(char **words, int count, bool as_json, enum list *list, GError **err
         return mw_refuse(
             error,
             "list: needs one of models, types, hwprofiles, software, strategies, optimizers, "
-            "schedules, encodings, devices and runs; see memwall list --help");
+            "schedules, data-parallel, encodings, devices and runs; see memwall list --help");
     if (!parse_list(words[0], list, error))
         return false;
     bool profiles = *list == PROFILES || *list == SOFTWARE;
@@ -454,6 +483,8 @@ answer(enum list list, const char *name, bool as_json)
         return list_optimizers(json);
     case SCHEDULES:
         return list_schedules(json);
+    case DATA_PARALLEL:
+        return list_data_parallel(json);
     case ENCODINGS:
         return list_encodings(json);
     case DEVICES:
@@ -490,10 +521,10 @@ run(int argc, char **argv)
 const struct cli_verb cli_verb_list = {
     .name = "list",
     .summary = "list models, types of models, hardware profiles, software, strategies, optimizers, "
-               "schedules, encodings, devices or runs",
+               "schedules, ways of data parallelism, encodings, devices or runs",
     .arguments =
         "models [NAME]|types|hwprofiles [NAME]|software [NAME]|strategies|optimizers|schedules|"
-        "encodings|devices|runs",
+        "data-parallel|encodings|devices|runs",
     .examples = "memwall list models\n"
                 "memwall list models gpt2\n"
                 "memwall list hwprofiles rtx4090\n"
@@ -506,6 +537,7 @@ const struct cli_verb cli_verb_list = {
         "strategies: names for -s.\n"
         "optimizers: names for --optimizer, and the state that each keeps.\n"
         "schedules: names for --schedule, and how long stages wait for each other.\n"
+        "data-parallel: names for --data-parallel, and how old the gradients are.\n"
         "encodings: how activations may be stored until backward needs them, ratios and costs.\n"
         "devices: what run and calibrate can compute on here.\n"
         "runs: runs whose state is on this machine's drives: durable steps, sizes, "

@@ -29,6 +29,7 @@ static const struct {
     {"micro-batch-order", "depth"},
     {"checkpoints", "inputs"},
     {"schedule", "1f1b"},
+    {"data-parallel", "sync"},
     {"overlap", "on"},
     {"partition", "bandwidth"},
     {"pp", "1"},
@@ -68,6 +69,7 @@ static const struct mw_launch_rule common[] = {
     {"capacity-factor", MW_LAUNCH_REFUSED, NULL,
      "the files that are written for it drop no tokens"},
     {"ep", MW_LAUNCH_REFUSED, NULL, "the files that are written for it spread no experts"},
+    {"data-parallel", MW_LAUNCH_REFUSED, NULL, "its GPUs wait for the sum of their gradients"},
     {NULL, MW_LAUNCH_LEFT, NULL, NULL},
 };
 

@@ -24,6 +24,7 @@ static const struct mw_launch_rule rules[] = {
     {"shard-group", MW_LAUNCH_REFUSED, mw_launch_has_groups,
      "`memwall run` partitions over all ranks"},
     {"shard-group", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"data-parallel", MW_LAUNCH_REFUSED, NULL, "`memwall run` has it on cores only"},
     {"matmul-dtype", MW_LAUNCH_REFUSED, NULL, "`memwall run` has no fp8"},
     {"relu-mask", MW_LAUNCH_REFUSED, NULL, "`memwall run` has none"},
     {"relu-sparsity", MW_LAUNCH_REFUSED, NULL, "`memwall run` has none"},

@@ -542,11 +542,10 @@ keeps_from_asynchrony(const struct mw_settings *s)
            : s->ep > 1                           ? "{ep=1}"
            : mw_sizing_has_replicas(s)           ? "{shard-group=all}"
            : s->partition == MW_PARTITION_OWNER  ? "{partition=bandwidth}"
-           : !alone                              ? "another {optimizer}, such as adamw,"
+           : !alone                              ? "another {optimizer}, such as adamw"
            : mw_settings_update_beside(s)        ? "{update=end}"
-           : s->drop_layers                      ? "no {drop-layers}"
-           : s->objective != MW_OBJECTIVE_CAUSAL ? "{objective=causal}"
-           : s->commit == 1 || s->save_every > 0 ? "no {commit} and no {save-every}"
+           : s->drop_layers                      ? "all layers in each step, without {drop-layers}"
+           : s->commit == 1 || s->save_every > 0 ? "a run without {commit} and {save-every}"
                                                  : NULL;
 }
 
@@ -557,7 +556,7 @@ check_asynchronous(const struct mw_settings *s, GError **error)
     g_autofree char *other = needs ? mw_spelled(needs) : NULL;
 
     return !needs || mw_refuse(error,
-                               "{data-parallel=async}: goes with %s alone; give that, or "
+                               "{data-parallel=async}: needs %s; give that, or "
                                "{data-parallel=sync}",
                                other);
 }

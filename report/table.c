@@ -231,6 +231,12 @@ print_ways(FILE *out, const struct mw_result *r)
                                               r->virtual_stages));
     else if (r->schedule_way)
         g_ptr_array_add(ways, g_strdup(r->schedule_way));
+    if (r->updates)
+        g_ptr_array_add(ways,
+                        g_strdup_printf("asynchronous data parallelism: %" G_GINT64_FORMAT
+                                        " updates per step, each with a gradient of parameters "
+                                        "that lack the %" G_GINT64_FORMAT " before it",
+                                        r->updates, r->updates - 1));
     if (r->stage_split)
         g_ptr_array_add(ways, g_strdup_printf("stages from layers %s on", r->stage_split));
     if (r->layer_order)

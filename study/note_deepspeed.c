@@ -179,6 +179,10 @@ note_update(const struct mw_settings *settings, GPtrArray *notes)
     if (mw_settings_keeps_whole(settings))
         g_ptr_array_add(notes, mw_spelled("{write-deepspeed}: {checkpoints=activations} is not in "
                                           "the file: DeepSpeed offloads inputs of layers"));
+    if (mw_settings_asynchronous(settings))
+        g_ptr_array_add(notes, mw_spelled("{write-deepspeed}: {data-parallel=async} is not in the "
+                                          "file: DeepSpeed's GPUs wait for the sum of their "
+                                          "gradients"));
     if (settings->dpu_start != MW_AUTO)
         g_ptr_array_add(notes,
                         mw_spelled_printf("{write-deepspeed}: {dpu-start=%" G_GINT64_FORMAT

@@ -156,6 +156,21 @@ note_sharing(const struct mw_question *question, const struct mw_sizing *sizing,
                                              mw_profile_name(question->software)));
 }
 
+/* Frameworks' data-parallel ranks wait for each other. */
+static void
+note_asynchronous(const struct mw_question *question, const struct mw_sizing *sizing,
+                  GPtrArray *notes)
+{
+    if (!question->software || !mw_settings_asynchronous(&sizing->settings) ||
+        !(sizing->hardware->memory_use.bytes_per_logit > 0))
+        return;
+    g_ptr_array_add(notes,
+                    mw_spelled_printf("{data-parallel=async} is what memwall's executor does on "
+                                      "cores: with %s GPUs wait for the sum of their gradients, "
+                                      "and the plan is else as it computes",
+                                      mw_profile_name(question->software)));
+}
+
 /* Rotary positions beyond those that the model was trained with can be computed, but mean
  * little. */
 static void
@@ -662,6 +677,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_length(sizing, notes);
     note_sharing(question, sizing, notes);
     note_chunks(question, sizing, notes);
+    note_asynchronous(question, sizing, notes);
     if (*question->model.note)
         g_ptr_array_add(notes, g_strdup_printf("config.json: %s", question->model.note));
     note_quantization(&question->model, &sizing->settings, notes);

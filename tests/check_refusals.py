@@ -72,8 +72,8 @@ CONTRADICTIONS = {
     "advise -m gpt2 --tokens 1B --machines=": ["--machines", "at least one machine"],
     "advise -m gpt2 --tokens 1B --machines rtx4090 --over=": ["--over", "KEY=VALUE"],
     "--json simulate": ["--json: a verb goes first", "simulate"],
-    "list": ["models, types, hwprofiles, software, strategies, optimizers, schedules, encodings, "
-             "devices and runs"],
+    "list": ["models, types, hwprofiles, software, strategies, optimizers, schedules, "
+             "data-parallel, encodings, devices and runs"],
     "train -m gpt2": ["unknown verb \"train\"; did you mean run?"],
     "simulate -m gpt2 -H h100x8": ["did you mean 8xh100?"],
     "plan -m gpt2 -H gb200-nvl72 --nodes 60000": [
@@ -124,7 +124,7 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test --batch 1e-4 --tp 2": ["must be a number from 0.001 to"],
     "list cats": [
         "list cats: must be models, types, hwprofiles, software, strategies, optimizers, "
-        "schedules, encodings, devices or runs"],
+        "schedules, data-parallel, encodings, devices or runs"],
     "list models gpt9": ["gpt9", "no such preset"],
     "list models gpt2 extra": ["list models: unexpected argument \"extra\""],
     "list devices cuda": ["list devices: unexpected argument \"cuda\""],

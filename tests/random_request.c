@@ -508,10 +508,10 @@ random_request_take_turns(struct random_request *request)
     guint32 seed = request->seed;
     bool moves = s->placement[MW_STATE_OPTIMIZER].count || s->placement[MW_STATE_PARAMETERS].count;
 
-    s->asynchronous = s->strategy == MW_STRATEGY_ZERO1 && !moves && seed % 3 < 2 &&
-                      s->nodes * s->gpus_per_node > 1;
-    if (!s->asynchronous)
+    if (s->strategy != MW_STRATEGY_ZERO1 || moves || seed % 3 == 2 ||
+        s->nodes * s->gpus_per_node == 1)
         return;
+    s->data_parallel = MW_DATA_PARALLEL_ASYNC;
     s->tp = s->cp = s->ep = 1;
     s->shard_group = MW_SHARD_ALL;
     s->partition = MW_PARTITION_BANDWIDTH;
@@ -634,7 +634,7 @@ random_request_text(const struct random_request *request)
         s->partition == MW_PARTITION_OWNER ? " owner" : "", s->overlap ? "" : " no-overlap",
         s->serialize ? " serialize" : "",
         s->update_beside == 1 ? " update beside"
-        : s->asynchronous     ? " asynchronous"
+        : s->data_parallel    ? " asynchronous"
                               : "",
         s->update_on == 1           ? " update on gpu"
         : s->layer_order == 1       ? " layer by layer"
@@ -714,7 +714,7 @@ random_request_stages(struct random_request *request)
     else if (s->pp > 1 && request->seed % 6 < 3 && !request->model.experts)
         random_request_fill_bubbles(request);
     s->dpu_start = MW_AUTO;
-    s->asynchronous = 0;
+    s->data_parallel = MW_DATA_PARALLEL_SYNC;
     s->update_beside = false;
     s->overlap = true;
     s->serialize = s->unfold = false;

@@ -524,7 +524,7 @@ plan_of_updates(bool in_turn)
     s->strategy = MW_STRATEGY_ZERO1;
     s->nodes = 2;
     s->gpus_per_node = 8;
-    s->asynchronous = in_turn;
+    s->data_parallel = in_turn ? MW_DATA_PARALLEL_ASYNC : MW_DATA_PARALLEL_SYNC;
     s->micro_batch = 2;
     s->grad_accum = 3;
     s->seq = 1024;

@@ -40,7 +40,7 @@ ask(const struct trained_case *what, struct mw_settings *settings)
     settings->checkpoint_dtype = what->checkpoint_dtype;
     settings->kept_as.dtype = what->kept_dtype;
     settings->share_slots = what->share_slots;
-    settings->asynchronous = what->asynchronous;
+    settings->data_parallel = what->asynchronous ? MW_DATA_PARALLEL_ASYNC : MW_DATA_PARALLEL_SYNC;
     settings->update_on = what->update_on ? what->update_on : MW_AUTO;
     settings->recompute_layers = what->recompute_layers ? what->recompute_layers : MW_AUTO;
     settings->param_loads = what->param_loads ? what->param_loads : 3;

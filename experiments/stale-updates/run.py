@@ -1,4 +1,5 @@
-"""Losses where gradients are of older parameters: the delayed update, PipeDream-2BW, PipeDream."""
+"""Losses where gradients are of older parameters: the delayed update, PipeDream-2BW, PipeDream,
+asynchronous data parallelism."""
 
 import json
 import os
@@ -39,6 +40,7 @@ SAYS = common.paragraph("""
     this one does is not shown; theirs are larger, and so are their batches.""") + "\n"
 
 STAGES = ("-s", "ddp", "--pp", "4", "--schedule")
+ASYNCHRONOUS = ("-s", "zero1", "--data-parallel", "async")
 
 # Name, ranks, updates in a step, options, whose losses it is compared with, colour.
 WAYS = {
@@ -51,6 +53,10 @@ WAYS = {
     "no delay, each micro-batch": (1, MICRO_BATCHES, ("-s", "ddp"), None, "#999999"),
     "pipedream, 4 stages": (4, MICRO_BATCHES, (*STAGES, "pipedream"), "no delay, each micro-batch",
                             "#009e73"),
+    "vertical-sync, 4 stages": (4, MICRO_BATCHES, (*STAGES, "vertical-sync"),
+                                "no delay, each micro-batch", "#cc79a7"),
+    "asynchronous, 4 ranks": (4, MICRO_BATCHES, ASYNCHRONOUS, "no delay, each micro-batch",
+                              "#56b4e9"),
 }
 
 
@@ -72,11 +78,12 @@ def train(way, course, seed, folder):
     ranks, updates, options, _, _ = WAYS[way]
     alone = ranks == 1
     steps = STEPS * updates if alone else STEPS
+    divided = ranks if options == ASYNCHRONOUS else 1  # ranks that share a step's micro-batches
     log = pathlib.Path(folder) / "log"
     log.unlink(missing_ok=True)
     words = [*command(ranks), "run", *MODEL, *TRAINING, *options,
              *course_options(course, steps // STEPS), "--seed", seed, "--steps", steps,
-             "--grad-accum", MICRO_BATCHES * STEPS // steps, "--nvme", folder,
+             "--grad-accum", MICRO_BATCHES * STEPS // steps // divided, "--nvme", folder,
              "--log", log]
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -143,14 +150,20 @@ def said(runs):
     same = same_losses(runs, "2bw, 4 stages", "delayed from step 1")
     means = [statistics.fmean(above(runs, course, way)) for course in COURSES
              for way, row in WAYS.items() if row[3]]
-    delayed, later, two, stash = (mean_above(runs, way) for way, row in WAYS.items() if row[3])
+    in_turn = same_losses(runs, "asynchronous, 4 ranks", "vertical-sync, 4 stages")
+    delayed, later, two, stash, sync, turns = (mean_above(runs, way)
+                                               for way, row in WAYS.items() if row[3])
     return common.bullets(
         f"Delays cost {min(means):.2f} to {max(means):.2f} of a loss of 1.4 to 1.5.",
         "Above the loss without delay, mean of the seeds, in the order of the tables: delayed "
-        f"from step 1 {delayed}; from step 41 {later}; 2bw {two}; pipedream {stash}.",
+        f"from step 1 {delayed}; from step 41 {later}; 2bw {two}; pipedream {stash}; vertical-sync "
+        f"{sync}; asynchronous {turns}.",
         f"2bw has the loss of the update that is delayed from step 1 in each of {STEPS} steps, to "
         f"the last bit, with {' and '.join(same) or 'no learning rate'}: it is the same "
-        "recurrence, by other ranks.")
+        "recurrence, by other ranks.",
+        "Asynchronous ranks have the loss of vertical-sync in each step, to the last bit, with "
+        f"{', '.join(in_turn) or 'no learning rate'}: that is the same recurrence too, of "
+        "gradients that lack three updates.")
 
 
 def write(runs):

@@ -118,7 +118,7 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     if (take_integer(file, DS_OWN_UPDATE_ON_GPU, &value))
         settings->update_on = (int)value;
     if (take_integer(file, DS_OWN_ASYNCHRONOUS, &value))
-        settings->asynchronous = (int)value;
+        settings->data_parallel = value ? MW_DATA_PARALLEL_ASYNC : MW_DATA_PARALLEL_SYNC;
     if (take_integer(file, DS_OWN_LAYER_ORDER, &value))
         settings->layer_order = (int)value;
     if (take_integer(file, DS_OWN_SCHEDULE, &value))
@@ -254,7 +254,7 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_bool(json, "update_beside", s->update_beside == 1, s->update_beside != MW_AUTO);
     add_bool(json, "update_on_gpu", s->update_on == 1,
              s->update_on != MW_AUTO && s->update_on != strategy->updates_on_gpu);
-    add_bool(json, "asynchronous", true, s->asynchronous == 1);
+    add_bool(json, "asynchronous", true, s->data_parallel == MW_DATA_PARALLEL_ASYNC);
     add_bool(json, "layer_order", s->layer_order == 1,
              s->layer_order != MW_AUTO && s->layer_order != strategy->layer_order);
     add_bool(json, "all_forward_first", true, s->schedule == MW_SCHEDULE_GPIPE);

@@ -101,6 +101,17 @@ enum mw_schedule {
     MW_SCHEDULE_COUNT
 };
 
+/* What data-parallel ranks do with their gradients. */
+enum mw_data_parallel { MW_DATA_PARALLEL_SYNC, MW_DATA_PARALLEL_ASYNC, MW_DATA_PARALLEL_COUNT };
+struct mw_data_parallel_row {
+    const char *name;
+    bool runs;                               /* `run` does it */
+    const char *update, *staleness, *source; /* for people: the updates of a step of N GPUs, and how
+                                              * many of them the parameters lack that a gradient is
+                                              * of, when it is applied */
+};
+const struct mw_data_parallel_row *mw_data_parallel_row(int way);
+
 /* One row per schedule. */
 struct mw_schedule_row {
     const char *name;
@@ -198,7 +209,7 @@ struct mw_settings {
                                     are final; 0: after backward; MW_AUTO: as the software does */
     int update_on;      /* 1: state is updated on the GPU wherever it rests; 0: on the host
                                     where it rests off the GPU; MW_AUTO: as the strategy does */
-    int asynchronous;   /* 1: each data-parallel rank's gradient is an update; 0: their sum is */
+    int data_parallel;  /* enum mw_data_parallel */
     int schedule;       /* enum mw_schedule, of a pipeline's micro-batches */
     /* First layers of the stages but the first; empty: layers of two stages differ by at most one;
      * layer 0 alone: the planner chooses. */
@@ -246,7 +257,7 @@ mw_settings_sharers(const struct mw_settings *settings)
 static inline bool
 mw_settings_asynchronous(const struct mw_settings *settings)
 {
-    return settings->asynchronous == 1 && !settings->forward_only;
+    return settings->data_parallel == MW_DATA_PARALLEL_ASYNC && !settings->forward_only;
 }
 
 static inline bool

@@ -40,7 +40,7 @@ static const struct mw_setting_choice interval_choices[] = {{"sqrt", MW_INTERVAL
 static const struct mw_setting_choice recompute_choices[] = {
     {"fewest", MW_RECOMPUTE_FEWEST}, {"auto", MW_RECOMPUTE_FASTEST}, {NULL, 0}};
 static const struct mw_setting_choice data_parallel_choices[] = {
-    {"sync", 0}, {"async", 1}, {NULL, 0}};
+    {"sync", MW_DATA_PARALLEL_SYNC}, {"async", MW_DATA_PARALLEL_ASYNC}, {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 static const struct mw_setting_choice context_choices[] = {
     {"ring", MW_CONTEXT_RING}, {"all-to-all", MW_CONTEXT_ALL_TO_ALL}, {NULL, 0}};
@@ -261,7 +261,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "update at the end of the step, when the norm of all gradients is known, or beside backward, "
      "each chunk once its gradients are final: nothing is clipped by their norm (default: as the "
      "software does, most at the end; `run` always)"},
-    {MW_SETTINGS_SCHEDULE, "data-parallel", MW_SETTING_CHOICE, FIELD(asynchronous), 0, 0, NULL,
+    {MW_SETTINGS_SCHEDULE, "data-parallel", MW_SETTING_CHOICE, FIELD(data_parallel), 0, 0, NULL,
      data_parallel_choices, "sync|async",
      "data-parallel GPUs wait for the sum of their gradients and make one update of it (sync, the "
      "default), or each makes one of its own gradient, in turn, and goes on with the parameters "
