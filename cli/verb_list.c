@@ -522,9 +522,8 @@ const struct cli_verb cli_verb_list = {
     .name = "list",
     .summary = "list models, types of models, hardware profiles, software, strategies, optimizers, "
                "schedules, ways of data parallelism, encodings, devices or runs",
-    .arguments =
-        "models [NAME]|types|hwprofiles [NAME]|software [NAME]|strategies|optimizers|schedules|"
-        "data-parallel|encodings|devices|runs",
+    .arguments = "models [NAME]|types|data-parallel|hwprofiles [NAME]|software [NAME]|strategies|"
+                 "optimizers|schedules|encodings|devices|runs",
     .examples = "memwall list models\n"
                 "memwall list models gpt2\n"
                 "memwall list hwprofiles rtx4090\n"

@@ -258,8 +258,8 @@ kept_text(const struct run *run)
     if (run->committed && !own)
         g_string_append_printf(text, "it is durable in %s: --resume %s continues it", o->nvme[0],
                                o->nvme[0]);
-    /* What is under way between two steps of a pipeline without a flush, or of ranks that update one
-     * after the other, is in no checkpoint. */
+    /* What is under way between two steps of a pipeline without a flush, or of ranks that update
+     * one after the other, is in no checkpoint. */
     const struct mw_step_shape *shape = &training->answer->plan->shape;
     bool parameters = shape->no_flush || shape->asynchronous;
     if (training->saved)

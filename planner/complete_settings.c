@@ -524,6 +524,14 @@ check_no_flush(const struct mw_model *model, const struct mw_settings *s, GError
     return true;
 }
 
+static bool
+partitions_state_alone(const struct mw_strategy_traits *row)
+{
+    return row->state[MW_STATE_OPTIMIZER].partitioned &&
+           !row->state[MW_STATE_GRADIENTS].partitioned &&
+           !row->state[MW_STATE_PARAMETERS].partitioned;
+}
+
 /* What an update of one rank's gradient at a time does not go with; NULL: all is well.  Gradients
  * are whole until their shards go to the owners, and ranks have parameters of as many versions as
  * there are ranks between two steps: the newest is in the optimizer state alone. */
@@ -535,13 +543,13 @@ keeps_from_asynchrony(const struct mw_settings *s)
                  !mw_optimizer_has_vectors(s->optimizer) &&
                  mw_optimizer_keeps(s->optimizer, MW_KEPT_PARAMETER);
 
-    return s->strategy != MW_STRATEGY_ZERO1      ? "{strategy=zero1}"
-           : s->tp > 1                           ? "{tp=1}"
-           : s->pp > 1                           ? "{pp=1}"
-           : s->cp > 1                           ? "{cp=1}"
-           : s->ep > 1                           ? "{ep=1}"
-           : mw_sizing_has_replicas(s)           ? "{shard-group=all}"
-           : s->partition == MW_PARTITION_OWNER  ? "{partition=bandwidth}"
+    return !partitions_state_alone(mw_strategy_traits(s->strategy)) ? "{strategy=zero1}"
+           : s->tp > 1                                              ? "{tp=1}"
+           : s->pp > 1                                              ? "{pp=1}"
+           : s->cp > 1                                              ? "{cp=1}"
+           : s->ep > 1                                              ? "{ep=1}"
+           : mw_sizing_has_replicas(s)                              ? "{shard-group=all}"
+           : s->partition == MW_PARTITION_OWNER                     ? "{partition=bandwidth}"
            : !alone                              ? "another {optimizer}, such as adamw"
            : mw_settings_update_beside(s)        ? "{update=end}"
            : s->drop_layers                      ? "all layers in each step, without {drop-layers}"

@@ -45,7 +45,7 @@ def check_page(box):
     elif PAGE.read_text(encoding="utf-8") != text:
         yield "docs/reference.md is not what the command prints: MW_UPDATE_GOLDEN=1 writes it anew"
     for line in text.splitlines():
-        if len(line) > (135 if line.startswith("memwall ") else 100):  # a synopsis is one line
+        if len(line) > (150 if line.startswith("memwall ") else 100):  # a synopsis is one line
             yield f"{len(line)} columns: {line}"
 
 

@@ -114,7 +114,7 @@ def check_named():
     written = set()
     for path in (ROOT / "base/schemas.h", *(ROOT / "cli").rglob("*.c"),
                  *(ROOT / "report").rglob("*.c")):
-        written |= set(re.findall(r'"(memwall-[a-z]+/\d+)"', path.read_text(encoding="utf-8")))
+        written |= set(re.findall(r'"(memwall-[a-z-]+/\d+)"', path.read_text(encoding="utf-8")))
     written.remove("memwall-trace/1")  # of a form that Chrome has given
     told = set(names(SCHEMA).values())
     if written != told:

@@ -396,6 +396,37 @@ all_to_all(struct round *round)
     return good;
 }
 
+/* Shard r of each rank goes to rank r, which then has all of its own; and back. */
+static bool
+exchange_shards(struct round *round)
+{
+    const struct mw_ranks_part *part = &round->part;
+    int64_t shard = part->shard_elements, n = shard * round->count;
+    enum mw_dtype dtype = pick_type(round);
+    char *memory = fill(round, round->index, dtype, n);
+    GError *error = NULL;
+    bool good = true;
+
+    for (int back = 0; back < 2 && good; back++) {
+        good = ok(mw_ranks_exchange_shards(round->ranks, round->lane, inside(memory, dtype), part,
+                                           bytes_of(dtype), back, &error),
+                  &error);
+        for (int64_t i = 0; good && i < n + 2 * GUARD; i++) {
+            bool place = i >= GUARD && i < n + GUARD;
+            int64_t in_shard = place ? (i - GUARD) % shard : 0, own = round->index * shard;
+            bool came =
+                !back && place && in_range(part, in_shard) && own + in_shard < part->elements;
+            float expected =
+                came ? element(round, (int)((i - GUARD) / shard), GUARD + own + in_shard)
+                     : element(round, round->index, i);
+            good =
+                is(round, "exchange of shards", i, get(memory, dtype, i), rounded(expected, dtype));
+        }
+    }
+    g_free(memory);
+    return good;
+}
+
 static bool
 pass(struct round *round)
 {
@@ -470,7 +501,7 @@ play(struct round *round)
 
     draw_part(round);
     round->sum = (struct mw_ranks_sum){first, second, pick(round, 2), factor};
-    switch (pick(round, 11)) {
+    switch (pick(round, 12)) {
     case 0:
         return all_gather(round, first, pick(round, 2));
     case 1:
@@ -491,6 +522,8 @@ play(struct round *round)
         return all_to_all(round);
     case 9:
         return pass(round);
+    case 10:
+        return exchange_shards(round);
     default:
         return worst(round);
     }

@@ -547,8 +547,8 @@ bytes_of(const struct mw_plan *plan, enum mw_op_kind kind, enum mw_object object
     return bytes;
 }
 
-/* As many bytes go over the network, in all-to-alls, and are in memory as where gradients are summed
- * up; each rank makes as many updates of its shard as there are ranks, and as many norms. */
+/* As many bytes go over the network, in all-to-alls, and are in memory as where gradients are
+ * summed up; each rank makes as many updates of its shard as there are ranks, and as many norms. */
 static void
 test_updates_in_turn(void)
 {

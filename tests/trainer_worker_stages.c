@@ -195,6 +195,7 @@ recurrence_clear(struct recurrence *it)
 
 /* Of this rank's stage, and of the model. */
 struct seen {
+    double losses[STEPS], norms[STEPS];
     struct mw_decoder decoder;
     struct mw_tensor *tensors;
     uint32_t count;
@@ -234,7 +235,7 @@ join_weights(struct mw_ranks *ranks, const struct seen *seen, const struct train
 
 /* After so many steps. */
 static double *
-train(const struct trained_case *what, int64_t steps, struct seen *seen, double *losses)
+train(const struct trained_case *what, int64_t steps, struct seen *seen)
 {
     struct trained_course course = {.steps = steps,
                                     .threads = 1,
@@ -246,8 +247,8 @@ train(const struct trained_case *what, int64_t steps, struct seen *seen, double 
 
     trainer_worker_meet(what->ranks, trained_train(what, &course, &trained, &error), error);
     double *whole = join_weights(what->ranks, seen, &trained);
-    if (losses)
-        memcpy(losses, trained.losses, steps * sizeof *losses);
+    memcpy(seen->losses, trained.losses, steps * sizeof *seen->losses);
+    memcpy(seen->norms, trained.norms, steps * sizeof *seen->norms);
     trained_clear(&trained);
     g_free(seen->tensors);
     return whole;
@@ -275,15 +276,24 @@ state_off_by(const double *weights, const struct recurrence *it)
     return off / changed;
 }
 
+/* Each rank's gradient has a norm of its own, which stages have too, but do not tell. */
+static void
+compare_norms(struct mw_ranks *ranks, const struct recurrence *it, const double *norms)
+{
+    for (int s = 0; it->ranks && s < STEPS; s++)
+        if (!(fabs(norms[s] / it->norms[s] - 1) < 100 * LOSS_TOLERANCE))
+            trainer_worker_fail(ranks, "step %d: norm %.9g, not %.9g", s, norms[s], it->norms[s]);
+}
+
 static void
 compare(struct mw_ranks *ranks, const char *name, struct recurrence right, struct recurrence wrong,
-        const double *start, const double *weights, const double *losses,
-        const struct mw_decoder *decoder)
+        const double *start, const double *weights, const struct seen *seen)
 {
-    recurrence_init(&right, decoder, start);
-    recurrence_init(&wrong, decoder, start);
-    double loss = loss_off_by(losses, &right), state = state_off_by(weights, &right);
-    double other_loss = loss_off_by(losses, &wrong), other_state = state_off_by(weights, &wrong);
+    recurrence_init(&right, &seen->decoder, start);
+    recurrence_init(&wrong, &seen->decoder, start);
+    double loss = loss_off_by(seen->losses, &right), state = state_off_by(weights, &right);
+    double other_loss = loss_off_by(seen->losses, &wrong),
+           other_state = state_off_by(weights, &wrong);
 
     fprintf(stderr,
             "%s: off by %.2g in the loss, %.2g in the weights; of other versions %.2g, %.2g\n",
@@ -291,6 +301,7 @@ compare(struct mw_ranks *ranks, const char *name, struct recurrence right, struc
     if (!(loss < LOSS_TOLERANCE && state < STATE_TOLERANCE && other_loss > 100 * LOSS_TOLERANCE &&
           other_state > 100 * STATE_TOLERANCE))
         trainer_worker_fail(ranks, "%s: losses or weights are not those of its versions", name);
+    compare_norms(ranks, &right, seen->norms);
     recurrence_clear(&right);
     recurrence_clear(&wrong);
 }
@@ -324,16 +335,15 @@ check(struct mw_ranks *ranks, enum mw_schedule schedule, int64_t micro_batches)
                             .vertical_sync = row->vertical_sync};
     struct recurrence wrong = of;
     struct seen seen;
-    double losses[STEPS];
-    g_autofree double *start = train(&what, 0, &seen, NULL);
-    g_autofree double *weights = train(&what, STEPS, &seen, losses);
+    g_autofree double *start = train(&what, 0, &seen);
+    g_autofree double *weights = train(&what, STEPS, &seen);
 
     if (mw_ranks_index(ranks))
         return;
     seen.decoder.tied_embedding = false;
     wrong.newer = !of.vertical_sync;
     wrong.vertical_sync = false;
-    compare(ranks, what.name, of, wrong, start, weights, losses, &seen.decoder);
+    compare(ranks, what.name, of, wrong, start, weights, &seen);
 }
 
 int
@@ -385,15 +395,14 @@ check_asynchronous(struct mw_ranks *ranks, int64_t micro_batches)
     struct recurrence of = {.stages = 1, .micro_batches = micro_batches};
     struct recurrence wrong;
     struct seen seen;
-    double losses[STEPS];
 
     of.ranks = mw_ranks_count(ranks);
     wrong = of;
     wrong.newer = 1;
-    g_autofree double *start = train(&what, 0, &seen, NULL);
-    g_autofree double *weights = train(&what, STEPS, &seen, losses);
+    g_autofree double *start = train(&what, 0, &seen);
+    g_autofree double *weights = train(&what, STEPS, &seen);
     if (!mw_ranks_index(ranks))
-        compare(ranks, what.name, of, wrong, start, weights, losses, &seen.decoder);
+        compare(ranks, what.name, of, wrong, start, weights, &seen);
 }
 
 int

@@ -399,7 +399,8 @@ take_experts(struct cli_training *run, GError **error)
     return true;
 }
 
-/* Between two steps each rank has the parameters that its own update left: no checkpoint has them. */
+/* Between two steps each rank has the parameters that its own update left, which no checkpoint
+ * has. */
 static bool
 can_run_asynchronous(const struct cli_training *run, GError **error)
 {

@@ -150,10 +150,10 @@ bool mw_ranks_exchange_rows(struct mw_ranks *ranks, int lane, void *to, const vo
 bool mw_ranks_all_to_all(struct mw_ranks *ranks, int lane, void *to, const void *from,
                          int64_t block_bytes, GError **error);
 
-/* Each rank has a whole part, of as many full shards as there are ranks: shard r of it goes to rank
- * r, and in its place comes the one from there of this rank's own elements.  `back`: what came goes
- * back to where it came from, or what has taken its place does.  Of the last ranks, whose shards are
- * shorter, the rest of a place stays as it is. */
+/* Each rank has a whole part, with room for as many full shards as there are ranks: shard r of it
+ * goes to rank r, and in its place comes the one from there of this rank's own elements.  `back`:
+ * what lies there goes to rank r, and shard r comes from it, where its owner had it in this rank's
+ * place.  Where a shard is shorter than its place, the rest stays as it is. */
 bool mw_ranks_exchange_shards(struct mw_ranks *ranks, int lane, void *whole,
                               const struct mw_ranks_part *part, int64_t element_bytes, bool back,
                               GError **error);

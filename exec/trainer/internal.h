@@ -11,8 +11,7 @@
 
 /* One of a step's updates. */
 struct mw_trainer_update {
-    bool
-        nothing; /* its gradient was not finite, or there is none yet: parameters stay as they are */
+    bool nothing; /* its gradient was not finite, or there is none yet: parameters stay */
     struct mw_update_step step, decaying;
 };
 

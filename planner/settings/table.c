@@ -265,8 +265,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      data_parallel_choices, "sync|async",
      "data-parallel GPUs wait for the sum of their gradients and make one update of it (sync, the "
      "default), or each makes one of its own gradient, in turn, and goes on with the parameters "
-     "that it leaves (async): of N GPUs a step has N updates, each with a gradient of parameters "
-     "that lack the N - 1 updates before it (with zero1)"},
+     "that it leaves (async; with zero1): a step has as many updates as GPUs, each with a gradient "
+     "of parameters that lack the last update of every other GPU"},
     {MW_SETTINGS_SCHEDULE, "schedule", MW_SETTING_CHOICE, FIELD(schedule), 0, 0, NULL,
      schedule_choices, "1f1b|gpipe|interleaved|zb-h1|2bw|pipedream|vertical-sync",
      "order of micro-batches in each stage of a pipeline ({pp}): one forward and one backward in "
