@@ -396,7 +396,8 @@ all_to_all(struct round *round)
     return good;
 }
 
-/* Shard r of each rank goes to rank r, which then has all of its own; and back. */
+/* Shard r of each rank goes to rank r, which then has all ranks' of its own; and back, but for what
+ * lies behind the part. */
 static bool
 exchange_shards(struct round *round)
 {
@@ -414,8 +415,9 @@ exchange_shards(struct round *round)
         for (int64_t i = 0; good && i < n + 2 * GUARD; i++) {
             bool place = i >= GUARD && i < n + GUARD;
             int64_t in_shard = place ? (i - GUARD) % shard : 0, own = round->index * shard;
+            bool there = !back || i - GUARD >= part->elements; /* what came, and did not go back */
             bool came =
-                !back && place && in_range(part, in_shard) && own + in_shard < part->elements;
+                there && place && in_range(part, in_shard) && own + in_shard < part->elements;
             float expected =
                 came ? element(round, (int)((i - GUARD) / shard), GUARD + own + in_shard)
                      : element(round, round->index, i);
