@@ -101,6 +101,7 @@ delay(struct mw_settings *settings)
 {
     settings->strategy = MW_STRATEGY_ZERO_OFFLOAD;
     settings->dpu_start = 0;
+    settings->data_parallel = MW_DATA_PARALLEL_SYNC;
     settings->update_beside = false;
     settings->serialize = false;
     settings->optimizer_chunk = MW_AUTO;

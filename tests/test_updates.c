@@ -216,7 +216,7 @@ replicas_of(const struct mw_sizing *sizing, const struct mw_plan *plan, uint32_t
     return sizing->shards / MAX(1, (int64_t)spread);
 }
 
-/* All ranks have what each has updated. */
+/* All ranks have what each has updated, or of several updates what their own ones have left. */
 static void
 check_all_gather(const struct step *step, const struct mw_op *op)
 {
@@ -257,7 +257,7 @@ follow(struct step *step, uint32_t o)
         agree(step, o);
     else if (work->kind == MW_OP_UPDATE)
         update(step, op);
-    else if (work->kind == MW_OP_ALL_GATHER)
+    else if (work->kind == (step->plan->shape.asynchronous ? MW_OP_ALL_TO_ALL : MW_OP_ALL_GATHER))
         check_all_gather(step, op);
     else if (updated)
         send(step, op);
