@@ -128,6 +128,17 @@ def check_saved(box):
                              "--from newest", ["--from", "give --weights", "sync"], 2)
 
 
+def check_skipped(box):
+    """Gradients that are not finite update nothing, and are counted by steps."""
+    run = f"run {MODEL} {MACHINE} {TRAINING.replace('--steps 6', '--steps 9')} -s zero1 {ASYNC}"
+    answer = ranks(box, 2, f"{run} --dtype fp16 --loss-scale 16777216 --log log")
+    rows = [json.loads(line) for line in (box.folder / "log").read_text().splitlines()]
+    if len(rows) < 7 or not all(row["skipped"] for row in rows):
+        yield f"skipped: {rows}"
+    if not answer.status or "step 8: " not in answer.err or "the 7 steps before" not in answer.err:
+        yield f"status {answer.status}: {answer.err[-400:]}"
+
+
 def check_refusals(box):
     asked = f"simulate -m gpt2 {MACHINE} --gpus 4 --batch 1 {ASYNC}"
     for options, words in (("-s zero2", ["-s zero1"]), ("-s ddp", ["-s zero1"]),
@@ -181,6 +192,7 @@ def tests(box):
     for options in GOES_WITH:
         yield options, check_goes_with(box, options)
     yield "saved", check_saved(box)
+    yield "skipped", check_skipped(box)
     yield "run refusals", check_run_refusals(box)
 
 

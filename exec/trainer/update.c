@@ -372,14 +372,13 @@ count_update(struct mw_step_numbers *now, bool each)
     now->updated = true;
 }
 
-/* Whether a gradient updates nothing. */
+/* Whether a gradient is finite, and its norm is a number that the update takes. */
 static bool
-is_skipped(struct mw_trainer *trainer, double squares, double norm)
+fits(const struct mw_trainer *trainer, double squares, double norm)
 {
     double most = clips(trainer, norm) ? trainer->options.optimizer.clip_norm : norm;
-    bool fits = isfinite(squares) && mw_trainer_fits(most);
 
-    return mw_loss_scale_step(&trainer->options.loss_scaling, &trainer->scale, !fits);
+    return isfinite(squares) && mw_trainer_fits(most);
 }
 
 /* Each rank's gradient is an update, in the order of ranks, with a norm of its own; those that are
@@ -406,13 +405,14 @@ agree_on_each(struct mw_trainer *trainer, const struct mw_op *op, GError **error
     for (uint32_t r = 0; r < trainer->ranks; r++) {
         double norm = sqrt(squares[r]) / now->loss_scale;
         now->updates += r && !now->updates_nothing;
-        now->updates_nothing = is_skipped(trainer, squares[r], norm);
+        now->updates_nothing = !fits(trainer, squares[r], norm);
         now->skipped |= now->updates_nothing;
         now->gradient_norm += norm / trainer->ranks;
         prepare_update(trainer, norm, now->loss_scale);
         now->each[r] =
             (struct mw_trainer_update){now->updates_nothing, now->update, now->update_decaying};
     }
+    mw_loss_scale_step(&trainer->options.loss_scaling, &trainer->scale, now->skipped);
     return true;
 }
 
@@ -442,7 +442,9 @@ mw_trainer_agree(struct mw_trainer *trainer, const struct mw_op *op, GError **er
         return mw_trainer_take_sides(trainer, trainer->plan->lanes[op->lane].index, error);
     now->gradient_norm = sqrt(squares) / scale;
     now->scale_was_least = trainer->scale.scale <= trainer->options.loss_scaling.min;
-    now->skipped = now->updates_nothing = is_skipped(trainer, squares, now->gradient_norm);
+    now->skipped = now->updates_nothing =
+        mw_loss_scale_step(&trainer->options.loss_scaling, &trainer->scale,
+                           !fits(trainer, squares, now->gradient_norm));
     now->skipped |= skipped_before;
     prepare_update(trainer, now->gradient_norm, scale);
     return mw_trainer_take_sides(trainer, trainer->plan->lanes[op->lane].index, error);
