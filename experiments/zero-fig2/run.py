@@ -188,7 +188,7 @@ WIDE = ("40B", "60B", "80B", "100B")
 
 def plot(rows):
     common.gnuplot(HERE / "plot.svg", f"""
-set title 'ZeRO Fig. 2: 400 V100, batches not printed' font ',16'
+set title 'ZeRO Fig. 2: 400 V100, any batch that fits' font ',16'
 set ylabel 'TFLOP/s per GPU'
 set yrange [0:70]
 set xrange [-0.6:{len(rows) - 0.4}]

@@ -116,7 +116,7 @@ fast.
 
 def plot(rows):
     common.gnuplot(HERE / "plot.svg", f"""
-set title 'ZeRO Fig. 4: 128 V100 without slices, batches not printed' font ',16'
+set title 'ZeRO Fig. 4: 128 V100 without slices, any batch that fits' font ',16'
 set ylabel 'TFLOP/s per GPU'
 set yrange [0:80]
 set xrange [-0.6:{len(rows) - 0.4}]

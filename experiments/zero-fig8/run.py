@@ -116,7 +116,7 @@ the fastest. The batches behind the figure are not at hand.
 def plot(rows):
     rows = [c for c in rows if c["published"]]
     common.gnuplot(HERE / "plot.svg", f"""
-set title 'ZeRO Fig. 8: {GPUS} V100, batches not printed' font ',16'
+set title 'ZeRO Fig. 8: {GPUS} V100, any batch that fits' font ',16'
 set ylabel 'TFLOP/s per GPU'
 set yrange [0:*]
 set xrange [-0.6:{len(rows) - 0.4}]
