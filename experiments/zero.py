@@ -28,8 +28,8 @@ MOST_SEQUENCES = 1024
 
 
 def dimensions(row, heads):
-    return (f"layers={row['layers']},hidden={row['hidden']},heads={heads},vocab=0,seq=1024,"
-            "architecture=gpt2")
+    return (f"layers={row['layers']},hidden={row['hidden']},heads={heads},"
+            f"vocab={row.get('vocab', 0)},seq=1024,architecture=gpt2")
 
 
 def model(row, mp):
