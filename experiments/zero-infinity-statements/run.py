@@ -16,8 +16,8 @@ OF_32T = ("-m", "layers=328,hidden=90112,heads=704,vocab=0,seq=1024,architecture
           "--nodes", 32, "--tp", 8, "--batch", 0.125)
 FASTER_DRIVES = ("--set", "nvme.read_gb_per_s=102.4", "--set", "nvme.write_gb_per_s=102.4")
 
-# The model of 100T of Fig. 2a in 3D, a layer per stage, on A100 with five times their memory.  A
-# stage of the 1F1B schedule keeps as many micro-batches as stages follow; 250 are what a plan holds.
+# The model of 100T of Fig. 2a in 3D, a layer per stage, on A100 with five times their memory.  The
+# first stage keeps as many micro-batches as there are stages; 250 are what a plan has room for.
 LAYERS, SLICES, MICRO_BATCHES, PER_NODE = 315, 8, 250, 8
 OF_100T = ("-m", f"layers={LAYERS},hidden=163840,heads=1024,vocab=0,seq=1024,architecture=gpt2",
            "-H", "dgx-a100", "--set", "gpu.memory_gib=400", "--set", "node.nodes_max=2048",
@@ -110,8 +110,8 @@ def write(r):
 
 ## 100T in 3D
 
-Slices of {SLICES}, {LAYERS} stages of a layer, optimizer state partitioned over the replicas (ZeRO-1),
-checkpoints in parts, 400 GiB per GPU.
+Slices of {SLICES}, {LAYERS} stages of a layer, {MICRO_BATCHES} micro-batches, optimizer state
+partitioned over the replicas (ZeRO-1), checkpoints in parts, 400 GiB per GPU.
 
 {table_100t(r["100T"])}
 ## 32T on 512 V100
