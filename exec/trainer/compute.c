@@ -147,7 +147,8 @@ bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_
     compute->ids = trainer->ids + op->micro_batch * trainer->tokens;
     compute->targets = trainer->targets + op->micro_batch * trainer->tokens;
     int64_t summed = trainer->plan->shape.stashes ? 1 : trainer->micro_batches;
-    compute->gradient_scale = trainer->now.loss_scale / (trainer->tokens * summed * trainer->ranks);
+    compute->gradient_scale =
+        trainer->now.loss_scale / (trainer->tokens * summed * mw_trainer_data_ranks(trainer));
 }
 
 /* What this rank keeps of a layer's input. */

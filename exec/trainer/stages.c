@@ -48,6 +48,8 @@ mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op)
             return MW_TRAINER_CONTEXT_STREAM;
         if (mw_trainer_is_dispatch(work))
             return MW_TRAINER_SLICING_STREAM; /* of the ranks that share experts */
+        if (mw_trainer_is_of_replicas(trainer->plan, work))
+            return MW_TRAINER_REPLICAS_STREAM;
         int stream = trainer->plan->lanes[op->lane].index;
         /* Stages whose steps go on over their ends do not wait for each other: each has a norm. */
         bool of_all = (work->kind == MW_OP_AGREE && !trainer->plan->shape.no_flush) ||
