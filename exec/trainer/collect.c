@@ -407,9 +407,12 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
         if (lane->kind != MW_LANE_COLLECTIVE)
             continue;
         bool hops = mw_op_traits(plan->works[op->work].kind)->joins == MW_JOINS_PAIR;
+        if (backend->apart && plan->works[op->work].kind != MW_OP_AGREE &&
+            !mw_trainer_collects_on_device(plan, op))
+            return refuse(error, "collectives of host memory; {backend=cpu} runs");
         if (mw_trainer_is_of_replicas(plan, &plan->works[op->work]))
             continue; /* in a stream of its own */
-        if (!hops && lane->index >= MW_COLLECTIVE_STREAMS_MAX)
+        if (!hops && lane->index >= MW_TRAINER_TURN_STREAM)
             return refuse(error, "more lanes of collectives than three");
         bool of_slices = mw_trainer_is_of_slices(&plan->works[op->work]);
         bool of_experts = mw_decoder_is_spread(&plan->shape.decoder) &&
@@ -422,17 +425,15 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
             (!mw_decoder_is_slice(&plan->shape.decoder) || !of_slices))
             return refuse(error, "tensor slices that share more than sums and checkpoints; "
                                  "{tp=1} runs");
-        if (backend->apart && plan->works[op->work].kind != MW_OP_AGREE &&
-            !mw_trainer_collects_on_device(plan, op))
-            return refuse(error, "collectives of host memory; {backend=cpu} runs");
     }
     return check_replicas(plan, error);
 }
 
 /* The streams of all variants' collectives, as bits 1 << stream. */
 static uint32_t
-streams_of(const struct mw_variants *variants)
+streams_of(const struct mw_trainer *trainer)
 {
+    const struct mw_variants *variants = trainer->options.variants;
     uint32_t streams = 0;
 
     for (uint32_t v = 0; v < variants->plan_count; v++) {
@@ -441,19 +442,21 @@ streams_of(const struct mw_variants *variants)
             const struct mw_lane *lane = &plan->lanes[plan->ops[i].lane];
             if (lane->kind == MW_LANE_COLLECTIVE &&
                 mw_trainer_collects_on_device(plan, &plan->ops[i]))
-                streams |= 1u << lane->index;
+                streams |= 1u << mw_trainer_stream_in(trainer, plan, &plan->ops[i]);
         }
     }
     return streams;
 }
 
-/* The first stream gathers the state. */
+/* One of them gathers the state. */
 uint32_t
 mw_trainer_streams(const struct mw_trainer *trainer)
 {
     const struct mw_trainer_options *o = &trainer->options;
 
-    return trainer->world_ranks > 1 && o->backend->join ? 1 | streams_of(o->variants) : 0;
+    return trainer->world_ranks > 1 && o->backend->join
+               ? 1u << mw_trainer_data_stream(trainer, 0) | streams_of(trainer)
+               : 0;
 }
 
 bool
@@ -590,8 +593,6 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
         return refuse(error, "sharding groups of one rank each; {strategy=ddp} runs");
     if (trainer->replicas > 1 && mw_plan_spread(plan) > 1)
         return refuse(error, "spread experts in sharding groups; {shard-group=all} runs");
-    if (trainer->options.backend->apart && trainer->replicas > 1)
-        return refuse(error, "sharding groups on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && mw_trainer_is_stage(plan))
         return refuse(error, "pipeline stages on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && mw_decoder_is_slice(&plan->shape.decoder))

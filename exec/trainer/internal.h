@@ -242,6 +242,9 @@ bool mw_trainer_give_sent(struct mw_trainer *trainer, const struct mw_op *op,
 bool mw_trainer_hop(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* The stream of the collectives that an op of such a lane calls. */
 int mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op);
+/* The same of an op of any variant's plan. */
+int mw_trainer_stream_in(const struct mw_trainer *trainer, const struct mw_plan *plan,
+                         const struct mw_op *op);
 
 /* --- exec/trainer/no_flush.c: stages whose steps go on over their ends --- */
 bool mw_trainer_set_up_no_flush(struct mw_trainer *trainer, GError **error);
