@@ -34,7 +34,8 @@ names_of_tensors(void *data, int rank, int ranks, const struct mw_commit_extent 
                                            .decoder = &homes->decoder,
                                            .later = (const struct mw_plan *const *)homes->later,
                                            .later_count = homes->later_count,
-                                           .slices = homes->slices};
+                                           .slices = homes->slices,
+                                           .replicas = homes->replicas};
 
     return run.plan ? mw_durable_names(&run, rank, ranks, extent) : NULL;
 }

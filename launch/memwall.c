@@ -21,8 +21,6 @@ static const struct mw_launch_rule rules[] = {
     {"strategy", MW_LAUNCH_REFUSED, cannot_run, "`memwall run` does not do it yet"},
     {"tp", MW_LAUNCH_REFUSED, NULL,
      "the ranks of tensor slices are not written yet; `mpirun memwall run --tp` has them"},
-    {"shard-group", MW_LAUNCH_REFUSED, mw_launch_has_groups,
-     "`memwall run` partitions over all ranks"},
     {"shard-group", MW_LAUNCH_CARRIED, NULL, NULL},
     {"data-parallel", MW_LAUNCH_REFUSED, NULL, "`memwall run` has it on cores only"},
     {"matmul-dtype", MW_LAUNCH_REFUSED, NULL, "`memwall run` has no fp8"},

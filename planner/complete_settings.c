@@ -745,13 +745,6 @@ mw_settings_check(const struct mw_request *request, const struct mw_settings *as
 bool
 mw_settings_run(const struct mw_settings *s, GError **error)
 {
-    if (s->shard_group != MW_SHARD_ALL) {
-        g_autofree char *group = mw_setting_text(mw_setting_find("shard-group"), s);
-        return mw_refuse(error,
-                         "{shard-group=%s}: run partitions states over all ranks; leave it out, or "
-                         "ask `memwall simulate`",
-                         group);
-    }
     if (s->capacity_factor > 0 && (s->tp > 1 || s->cp > 1))
         return mw_refuse(error,
                          "{capacity-factor=%.15g}: run limits whole experts, of whole sequences; "

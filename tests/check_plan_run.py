@@ -106,20 +106,6 @@ def check_ranks(box):
         yield "other weights"
 
 
-def check_groups(box):
-    """Sharding groups are planned and not run: each rank of the plan is told so."""
-    fresh(box)
-    four = f"-m {ROOT}/tests/fixtures/gpt2-small/config.json -H flat-test --nodes 2 --gpus 2"
-    yield from done(box.run(f"plan {four} -s zero3 --batch 1 --seq 16 --shard-group 2 {OWN} "
-                            "-o groups.txt"), "plan")
-    ran = subprocess.run([*MPIRUN, "4", str(MEMWALL), "run", "--plan", "groups.txt",
-                          *TRAINING.split(), "--steps", "1"], cwd=box.folder,
-                         env={**box.environment, **RANKS_ENVIRONMENT}, capture_output=True,
-                         text=True, check=False)
-    if ran.returncode != 2 or "2 sharding groups that hold replicas" not in ran.stderr:
-        yield f"status {ran.returncode}: {ran.stderr[-300:]}"
-
-
 def check_refusals(box):
     fresh(box)
     box.run(f"plan {model('gpt2-small')} -s ddp --batch 2 {OWN} -o plan.txt")
@@ -213,7 +199,6 @@ def tests(box):
     yield "changed", check_changed(box)
     if has_ranks():
         yield "two-ranks", check_ranks(box)
-        yield "groups", check_groups(box)
 
 
 def main():

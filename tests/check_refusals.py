@@ -223,8 +223,6 @@ CONTRADICTIONS = {
         ["--shard-group 4: ddp partitions nothing; give zero1"],
     "simulate -m gpt2 -H dgx2 -s zero3 --partition owner --shard-group 4":
         ["--shard-group 4", "give --partition bandwidth\n"],
-    "run -m gpt2 -s zero3 --shard-group node --data /etc/passwd":
-        ["--shard-group node: run partitions states over all ranks; leave it out"],
     "simulate -m gpt2 -H flat-test --batch 0.3": ["--batch 0.3", "whole number"],
     "simulate -m gpt2 -H flat-test --seq 2048": ["seq", "2048", "1024"],
     "simulate -m gpt2 -H flat-test --global-batch 7": ["--global-batch 7", "are 4 and 8"],

@@ -32,7 +32,7 @@ static const struct right {
 #if !defined(MW_TEST_CUDA)
     {"gpt2", 2},     {"gpt2-tiled", 3},   {"llama", 3},        {"llama-tiled", 2},  {"delayed", 2},
     {"overflow", 2}, {"turns", 3},        {"two-versions", 2}, {"two-versions", 4}, {"stashes", 2},
-    {"stashes", 4},  {"asynchronous", 2}, {"asynchronous", 3},
+    {"stashes", 4},  {"asynchronous", 2}, {"asynchronous", 3}, {"groups", 4},
 #endif
     {"resume", 3},   {"checkpoint", 3}};
 

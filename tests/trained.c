@@ -27,6 +27,7 @@ ask(const struct trained_case *what, struct mw_settings *settings)
     settings->strategy = what->strategy;
     settings->gpus_per_node = what->ranks ? mw_ranks_count(what->ranks) : 1;
     settings->partition = what->partition;
+    settings->shard_group = what->shard_group;
     settings->tp = what->tp ? what->tp : 1;
     settings->pp = what->pp ? what->pp : 1;
     settings->schedule = what->schedule;

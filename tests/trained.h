@@ -40,8 +40,9 @@ struct trained_case {
     const struct mw_backend *backend; /* NULL: trained_backend */
     struct mw_ranks *ranks;           /* NULL: alone */
     enum mw_partition partition;
-    int64_t tp; /* 0: no tensor slicing */
-    int64_t pp; /* 0: no stages.  Each rank is one, and all have the same batches */
+    int64_t shard_group; /* 0: all ranks */
+    int64_t tp;          /* 0: no tensor slicing */
+    int64_t pp;          /* 0: no stages.  Each rank is one, and all have the same batches */
     enum mw_schedule schedule;
     double patience_s;
     double lr; /* 0: 1e-2 */

@@ -72,10 +72,11 @@ assert_params(struct mw_ranks *ranks, const char *name, const struct trained *tr
         trainer_worker_fail(ranks, "%s: 16-bit parameters are not those of the state", name);
 }
 
-/* Ranks have shards, and zero beside them; or all the same. */
+/* Ranks have shards, and zero beside them, those of all groups the same; or all the same. */
 static void
 join_state(const struct trained_case *what, struct trained *trained)
 {
+    int groups = what->shard_group ? mw_ranks_count(what->ranks) / (int)what->shard_group : 1;
     GError *error = NULL;
 
     if (what->strategy == MW_STRATEGY_DDP)
@@ -84,7 +85,8 @@ join_state(const struct trained_case *what, struct trained *trained)
     else
         trainer_worker_meet(what->ranks,
                             mw_ranks_all_reduce(what->ranks, 0, trained->state, MW_DTYPE_FP32,
-                                                3 * trained->elements, 1, &error),
+                                                3 * trained->elements, 1.0f / (float)groups,
+                                                &error),
                             error);
 }
 
@@ -173,6 +175,29 @@ static const struct placement delayed_placements[] = {
      false},
 };
 
+/* Of one micro-batch: sums over groups are of the same type wherever gradients live. */
+static const struct placement grouped_placements[] = {
+    {{.name = "zero1", .strategy = MW_STRATEGY_ZERO1}, true},
+    {{.name = "zero2", .strategy = MW_STRATEGY_ZERO2}, true},
+    {{.name = "zero3", .strategy = MW_STRATEGY_ZERO3}, false},
+    {{.name = "zero-offload", .strategy = MW_STRATEGY_ZERO_OFFLOAD}, false},
+    {{.name = "nvme", TRAINED_ON_DRIVES("nvme")}, false},
+    {{.name = "split",
+      .strategy = MW_STRATEGY_ZERO_INFINITY_NVME,
+      .params = "cpu:0.04MB,nvme",
+      .gradients = "cpu:0.06MB,nvme",
+      .optimizer = "gpu:0.1MB,cpu:0.2MB,nvme",
+      .activations = "gpu:0.002MB,cpu"},
+     false},
+};
+
+static const struct placements {
+    const struct placement *rows;
+    size_t count;
+} all_placements = {placements, G_N_ELEMENTS(placements)},
+  all_delayed = {delayed_placements, G_N_ELEMENTS(delayed_placements)},
+  all_grouped = {grouped_placements, G_N_ELEMENTS(grouped_placements)};
+
 static void
 assert_same(struct mw_ranks *ranks, const char *name, const struct trained *a,
             const struct trained *b)
@@ -239,6 +264,7 @@ train_alone(const struct trained_case *common, int ranks, int64_t steps)
     what.name = "alone";
     what.strategy = what.delayed ? MW_STRATEGY_ZERO_OFFLOAD : MW_STRATEGY_ZERO3;
     what.ranks = NULL;
+    what.shard_group = 0;
     what.grad_accum *= ranks;
     what.delayed = what.delayed && steps;
     return trained_run(&what, steps, 1, trainer_worker_directory);
@@ -256,6 +282,7 @@ place(const struct trained_case *common, const struct trained_case *placed, int 
     what.tiles = common->tiles;
     what.interval = common->interval;
     what.ranks = common->ranks;
+    what.shard_group = common->shard_group;
     what.delayed = common->delayed;
     what.undelayed_steps = common->undelayed_steps;
     what.loss_scaling = common->loss_scaling;
@@ -268,15 +295,17 @@ place(const struct trained_case *common, const struct trained_case *placed, int 
 static int
 compare(struct mw_ranks *ranks, struct trained_case common)
 {
-    const struct placement *rows = common.delayed ? delayed_placements : placements;
-    size_t row_count = common.delayed ? G_N_ELEMENTS(delayed_placements) : G_N_ELEMENTS(placements);
+    const struct placements *all = common.delayed       ? &all_delayed
+                                   : common.shard_group ? &all_grouped
+                                                        : &all_placements;
+    const struct placement *rows = all->rows;
     int count = mw_ranks_count(ranks);
     struct trained alone = train_alone(&common, count, STEPS);
     struct trained start = train_alone(&common, count, 0);
     struct trained first = {0};
 
     common.ranks = ranks;
-    for (size_t i = 0; i < row_count; i++) {
+    for (size_t i = 0; i < all->count; i++) {
         struct trained_case what = place(&common, &rows[i].what, i % 3);
         struct trained trained = train_together(&what);
         if (!rows[i].first)
@@ -343,6 +372,18 @@ delayed(struct mw_ranks *ranks)
 }
 
 static int
+groups(struct mw_ranks *ranks)
+{
+    return compare(ranks, (struct trained_case){.model = GPT2,
+                                                .sequences = 1,
+                                                .seq = 12,
+                                                .grad_accum = 1,
+                                                .interval = 1,
+                                                .tiles = 2,
+                                                .shard_group = 2});
+}
+
+static int
 overflow(struct mw_ranks *ranks)
 {
     return compare(ranks, (struct trained_case){.model = GPT2,
@@ -386,6 +427,7 @@ static const struct trainer_worker_case cases[] = {
     {"llama-tiled", llama_tiled},
     {"delayed", delayed},
     {"overflow", overflow},
+    {"groups", groups},
     {"turns", trainer_worker_turns},
     {"two-versions", trainer_worker_two_versions},
     {"stashes", trainer_worker_stashes},

@@ -127,6 +127,14 @@ capacity_bits(const struct mw_step_shape *s)
                : 0;
 }
 
+/* Ranks that divide a state, if there are groups of them that have the same. */
+static uint64_t
+shard_group(const struct mw_plan *plan)
+{
+    return mw_plan_degree(plan, MW_AXIS_RP) > 1 ? mw_plan_degree(plan, MW_AXIS_DP)
+                                                : (uint64_t)MW_AUTO;
+}
+
 static void
 take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
 {
@@ -147,6 +155,7 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_STAGES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_PP);
     now[CLI_FIXED_SHARERS] = MAX(1, s->context_ranks);
     now[CLI_FIXED_SPREAD] = (uint64_t)mw_plan_spread(training->answer->plan);
+    now[CLI_FIXED_SHARD_GROUP] = shard_group(training->answer->plan);
     /* A pipeline's stage has a part of the layers, and no schedule. */
     now[CLI_FIXED_DROPS] = training->stages > 1 ? 0 : drops_digest(training->answer->variants);
 }
@@ -333,6 +342,9 @@ take_record(struct cli_run_course *then, const struct mw_commit_record *record)
         then->fixed[i] = then->has_fixed[i] ? then->fixed[i] : 1;
         then->has_fixed[i] = true;
     }
+    if (!then->has_fixed[CLI_FIXED_SHARD_GROUP])
+        then->fixed[CLI_FIXED_SHARD_GROUP] = (uint64_t)MW_AUTO;
+    then->has_fixed[CLI_FIXED_SHARD_GROUP] = true;
     then->has_tokens = mw_commit_find(record, CLI_RUN_TOKENS, &then->tokens);
 }
 

@@ -100,6 +100,7 @@ write_settings(struct mw_json_writer *json, const void *data)
 
     mw_json_integer(json, "slices", training->slices);
     mw_json_integer(json, "stages", training->stages);
+    mw_json_integer(json, "sharding_groups", mw_plan_degree(training->answer->plan, MW_AXIS_RP));
     cli_run_taken_write(json, training);
     mw_json_settings(json, training->answer->result);
     mw_json_begin(json, "training", '{', false);

@@ -62,6 +62,8 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
     [CLI_FIXED_STAGES] = {"pp", "--pp", CLI_FIELD_WHOLE, 1, DEGREE_MAX},
     [CLI_FIXED_SHARERS] = {"cp", "--cp", CLI_FIELD_WHOLE, 1, DEGREE_MAX},
     [CLI_FIXED_SPREAD] = {"ep", "--ep", CLI_FIELD_WHOLE, 1, DEGREE_MAX},
+    [CLI_FIXED_SHARD_GROUP] = {"shard-group", "--shard-group", CLI_FIELD_WHOLE_OR_NONE, 2,
+                               MW_PLAN_MAX_WORLD},
     [CLI_FIXED_QK_NORM] = {"qk-norm", "whether the model's q and k have norms", CLI_FIELD_YES, 0,
                            1},
     [CLI_FIXED_EXPERTS] = {"experts", "the model's number of experts", CLI_FIELD_WHOLE, 0,

@@ -292,12 +292,14 @@ read_object(JsonObject *object, const char *origin, struct cli_run_homes *homes,
         return false;
     homes->fingerprint = number;
     homes->config = g_strdup(config);
-    homes->slices = 1;
+    homes->slices = homes->replicas = 1;
     homes->plan = mw_plan_parse(text, strlen(text), why, sizeof why);
     if (homes->plan && homes->plan->tensor_count)
         return check_homes(homes->plan, origin, error) && take_stages(homes, origin, error) &&
                take_start(object, origin, homes, error) && check_layers(homes, origin, error) &&
-               mw_json_get_int(object, "slices", 1, SLICES_MAX, origin, &homes->slices, error);
+               mw_json_get_int(object, "slices", 1, SLICES_MAX, origin, &homes->slices, error) &&
+               mw_json_get_int(object, "sharding_groups", 1, RANKS_MAX, origin, &homes->replicas,
+                               error);
     g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: key \"homes\": %s", origin,
                 homes->plan ? "no tensors" : why);
     return false;

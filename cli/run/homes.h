@@ -13,6 +13,7 @@ struct cli_run_homes {
     struct mw_plan **later; /* and of its other stages */
     int later_count;
     int64_t slices;            /* of the model's tensors; 1: they are whole */
+    int64_t replicas;          /* sharding groups, each of which has all state */
     struct mw_decoder decoder; /* of the whole model */
     uint64_t fingerprint;
     char *config;  /* the text of config.json */

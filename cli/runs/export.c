@@ -86,6 +86,7 @@ open_source(char **directories, bool previous, struct source *source, GError **e
         .later = (const struct mw_plan *const *)homes->later,
         .later_count = homes->later_count,
         .slices = homes->slices,
+        .replicas = homes->replicas,
         .fingerprint = homes->fingerprint,
         .weights = source->weights,
         .seed = homes->seed,

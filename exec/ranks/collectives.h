@@ -12,8 +12,9 @@
 
 #include "exec/ranks/ranks.h"
 
-/* Streams of collectives that plans have. */
-#define MW_COLLECTIVE_STREAMS_MAX 3
+/* Streams of a device's collectives: a set of them has 32 bits.  Each is of the ranks that the lane
+ * of its number has. */
+#define MW_COLLECTIVE_STREAMS_MAX 32
 
 struct mw_collectives {
     /* Who moves the bytes, and how, in words for people.  NULL: there is nothing to say. */

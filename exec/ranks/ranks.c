@@ -320,6 +320,18 @@ mw_ranks_group(struct mw_ranks *ranks, int index, int base, int stride, int coun
     lane->stride = stride;
 }
 
+int
+mw_ranks_lane_count(const struct mw_ranks *ranks, int lane)
+{
+    return ranks->lanes[lane].count;
+}
+
+int
+mw_ranks_lane_index(const struct mw_ranks *ranks, int lane)
+{
+    return ranks->lanes[lane].index;
+}
+
 int64_t
 mw_ranks_waited_ns(const struct mw_ranks *ranks, int lane)
 {

@@ -75,6 +75,10 @@ const char *mw_ranks_notice(const struct mw_ranks *ranks);
  * call it before their next collective in the lane.  Messages to one rank name ranks of all. */
 void mw_ranks_group(struct mw_ranks *ranks, int lane, int base, int stride, int count);
 
+/* Of a lane's collectives: how many ranks they are of, and this one's place there. */
+int mw_ranks_lane_count(const struct mw_ranks *ranks, int lane);
+int mw_ranks_lane_index(const struct mw_ranks *ranks, int lane);
+
 /* A part of a fetch unit (plan/plan.h, mw_tensor): the shard of rank r has the elements from
  * r * shard_elements on; the last shards may be shorter, or empty.  A collective may be of the
  * same range of every shard: `range_elements` from `range_first` on; 0: all from there on. */

@@ -464,10 +464,13 @@ mw_checkpoint_check_space(const char *path, const struct mw_decoder *decoder, GE
 
 /* --- of a run -------------------------------------------------------------------------------- */
 
+/* All sharding groups have the same state: the first one writes it. */
 static bool
 visit_trainer(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
 {
-    return mw_trainer_visit_state(data, visit, visit_data, error);
+    struct mw_trainer *trainer = data;
+
+    return trainer->replica || mw_trainer_visit_state(trainer, visit, visit_data, error);
 }
 
 static bool

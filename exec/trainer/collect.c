@@ -193,6 +193,33 @@ reduce_at_home(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
                                                 whole, &part, dtype, error);
 }
 
+bool
+mw_trainer_is_of_replicas(const struct mw_plan *plan, const struct mw_work *work)
+{
+    return work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_GRADIENTS &&
+           work->comm < plan->comm_count && plan->comms[work->comm].spans[MW_AXIS_RP].count > 1;
+}
+
+/* Sums up this rank's shard, which its sharding group has reduced, in the type that it has there:
+ * at home, where a sum passes, or as it was made. */
+static bool
+sum_replicas(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
+{
+    const struct mw_tensor *tensor = mw_trainer_tensor(trainer, op);
+    uint32_t slot = mw_trainer_slot(trainer, op, MW_ROLE_GRADIENT);
+    bool home = slot == tensor->gradient_slot;
+    enum mw_dtype dtype = home || mw_plan_sums_passing(trainer->plan, tensor)
+                              ? (enum mw_dtype)tensor->gradient_dtype
+                              : trainer->kernels->dtype;
+    char *shard = part_at(trainer, slot, op->tile);
+
+    if (home && tensor->gradients_whole)
+        shard = own_shard(trainer, shard, tensor, op->tile, mw_trainer_gradient_bytes(tensor));
+    return trainer->collectives->all_reduce(
+        trainer->peers, mw_trainer_stream(trainer, op), shard, dtype,
+        mw_tensor_shard(tensor, trainer->rank, op->tile).elements, error);
+}
+
 /* --- copies of a tied embedding -------------------------------------------------------------- */
 
 #define COPIES_BLOCK_BYTES (1 << 20)
@@ -307,6 +334,8 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
         return all_gather_checkpoint(trainer, op, error);
     if (is_of_copies(trainer, work))
         return sum_copies(trainer, op, error);
+    if (mw_trainer_is_of_replicas(trainer->plan, work))
+        return sum_replicas(trainer, op, error);
     if (work->object == MW_OBJECT_UPDATED)
         return work->kind == MW_OP_ALL_TO_ALL ? return_updated(trainer, op, error)
                                               : all_gather_updated(trainer, op, error);
@@ -379,6 +408,23 @@ mw_trainer_is_of_slices(const struct mw_work *work)
     return mw_trainer_is_sum(work) || mw_trainer_is_gathered_checkpoint(work);
 }
 
+/* A lane has a thread: only one may meet the ranks of a stream. */
+static bool
+check_replicas(const struct mw_plan *plan, GError **error)
+{
+    uint32_t lane = MW_NONE;
+
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct mw_op *op = &plan->ops[i];
+        if (!mw_trainer_is_of_replicas(plan, &plan->works[op->work]))
+            continue;
+        if (lane != MW_NONE && lane != op->lane)
+            return refuse(error, "sums over sharding groups in several lanes");
+        lane = op->lane;
+    }
+    return true;
+}
+
 static bool
 check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError **error)
 {
@@ -388,11 +434,12 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
         if (lane->kind != MW_LANE_COLLECTIVE)
             continue;
         bool hops = mw_op_traits(plan->works[op->work].kind)->joins == MW_JOINS_PAIR;
-        bool of_groups = plan->works[op->work].comm < plan->comm_count &&
-                         plan->comms[plan->works[op->work].comm].spans[MW_AXIS_RP].count > 1;
-        if (of_groups)
-            continue; /* refused for that (trainer.c) */
-        if (!hops && lane->index >= MW_COLLECTIVE_STREAMS_MAX)
+        if (backend->apart && plan->works[op->work].kind != MW_OP_AGREE &&
+            !mw_trainer_collects_on_device(plan, op))
+            return refuse(error, "collectives of host memory; {backend=cpu} runs");
+        if (mw_trainer_is_of_replicas(plan, &plan->works[op->work]))
+            continue; /* in a stream of its own */
+        if (!hops && lane->index >= MW_TRAINER_TURN_STREAM)
             return refuse(error, "more lanes of collectives than three");
         bool of_slices = mw_trainer_is_of_slices(&plan->works[op->work]);
         bool of_experts = mw_decoder_is_spread(&plan->shape.decoder) &&
@@ -405,17 +452,15 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
             (!mw_decoder_is_slice(&plan->shape.decoder) || !of_slices))
             return refuse(error, "tensor slices that share more than sums and checkpoints; "
                                  "{tp=1} runs");
-        if (backend->apart && plan->works[op->work].kind != MW_OP_AGREE &&
-            !mw_trainer_collects_on_device(plan, op))
-            return refuse(error, "collectives of host memory; {backend=cpu} runs");
     }
-    return true;
+    return check_replicas(plan, error);
 }
 
 /* The streams of all variants' collectives, as bits 1 << stream. */
 static uint32_t
-streams_of(const struct mw_variants *variants)
+streams_of(const struct mw_trainer *trainer)
 {
+    const struct mw_variants *variants = trainer->options.variants;
     uint32_t streams = 0;
 
     for (uint32_t v = 0; v < variants->plan_count; v++) {
@@ -424,19 +469,21 @@ streams_of(const struct mw_variants *variants)
             const struct mw_lane *lane = &plan->lanes[plan->ops[i].lane];
             if (lane->kind == MW_LANE_COLLECTIVE &&
                 mw_trainer_collects_on_device(plan, &plan->ops[i]))
-                streams |= 1u << lane->index;
+                streams |= 1u << mw_trainer_stream_in(trainer, plan, &plan->ops[i]);
         }
     }
     return streams;
 }
 
-/* The first stream gathers the state. */
+/* One of them gathers the state. */
 uint32_t
 mw_trainer_streams(const struct mw_trainer *trainer)
 {
     const struct mw_trainer_options *o = &trainer->options;
 
-    return trainer->world_ranks > 1 && o->backend->join ? 1 | streams_of(o->variants) : 0;
+    return trainer->world_ranks > 1 && o->backend->join
+               ? 1u << mw_trainer_data_stream(trainer, 0) | streams_of(trainer)
+               : 0;
 }
 
 bool
@@ -460,15 +507,31 @@ count_slices(const struct mw_plan *plan)
     return (uint32_t)MAX(1, plan->shape.decoder.slice.count);
 }
 
+static uint32_t
+count_replicas(const struct mw_plan *plan)
+{
+    return mw_plan_degree(plan, MW_AXIS_RP);
+}
+
 /* Ranks count slices first and stages last: those that have the same slice of the same stage, and
- * train on other sequences, are `slices` apart. */
+ * train on other sequences, are `slices` apart.  A sharding group has neighbours of them. */
 static void
 find_data_rank(struct mw_trainer *trainer)
 {
-    uint32_t slices = count_slices(trainer->plan);
+    const struct mw_plan *plan = trainer->plan;
+    uint32_t slices = count_slices(plan);
 
-    trainer->ranks = trainer->world_ranks / (slices * mw_plan_degree(trainer->plan, MW_AXIS_PP));
+    trainer->replicas = count_replicas(plan);
+    trainer->ranks =
+        trainer->world_ranks / (slices * trainer->replicas) / mw_plan_degree(plan, MW_AXIS_PP);
     trainer->rank = trainer->world_rank / slices % trainer->ranks;
+    trainer->replica = trainer->world_rank / (slices * trainer->ranks) % trainer->replicas;
+}
+
+int64_t
+mw_trainer_data_ranks(const struct mw_trainer *trainer)
+{
+    return (int64_t)trainer->ranks * trainer->replicas;
 }
 
 /* Ranks that share experts, which are neighbours without slices, and those that have the same. */
@@ -493,11 +556,15 @@ group_ranks(struct mw_trainer *trainer)
 {
     int slices = (int)count_slices(trainer->plan), world_rank = (int)trainer->world_rank;
     int first = world_rank - (int)trainer->rank * slices, count = (int)trainer->ranks;
+    int of_group = slices * count, replicas = (int)trainer->replicas;
+    int first_group = world_rank - (int)trainer->replica * of_group;
     int sharers = (int)mw_decoder_sharers(&trainer->plan->shape.decoder);
-    int of_sequence = (int)trainer->rank / sharers * sharers;
     struct mw_ranks *ranks = trainer->options.ranks;
 
-    mw_ranks_group(ranks, MW_TRAINER_CONTEXT_STREAM, first + of_sequence * slices, slices, sharers);
+    mw_ranks_group(ranks, MW_TRAINER_CONTEXT_STREAM,
+                   world_rank - world_rank / slices % sharers * slices, slices, sharers);
+    if (replicas > 1)
+        mw_ranks_group(ranks, MW_TRAINER_REPLICAS_STREAM, first_group, of_group, replicas);
     if (count == (int)trainer->world_ranks) {
         group_experts(trainer);
         return;
@@ -510,7 +577,7 @@ group_ranks(struct mw_trainer *trainer)
     for (int i = 0; i < 2; i++)
         mw_ranks_group(ranks, MW_TRAINER_DATA_STREAM + i, first, slices, count);
     group_experts(trainer);
-    int of_stage = slices * count, stages = (int)trainer->world_ranks / of_stage;
+    int of_stage = of_group * replicas, stages = (int)trainer->world_ranks / of_stage;
     int stage = world_rank / of_stage;
     if (stages > 1 && (stage == 0 || stage == stages - 1))
         mw_ranks_group(ranks, MW_TRAINER_COPIES_STREAM, world_rank % of_stage,
@@ -543,9 +610,16 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
     if (plan->world_ranks / (count_slices(plan) * mw_plan_degree(plan, MW_AXIS_PP)) %
         MAX(1, plan->shape.context_ranks))
         return refuse(error, "groups that share sequences and do not divide them");
+    if (plan->world_ranks / (count_slices(plan) * mw_plan_degree(plan, MW_AXIS_PP)) %
+        count_replicas(plan))
+        return refuse(error, "sharding groups that do not divide them");
     find_data_rank(trainer);
     if (trainer->world_ranks == 1)
         return true;
+    if (trainer->replicas > 1 && trainer->ranks == 1)
+        return refuse(error, "sharding groups of one rank each; {strategy=ddp} runs");
+    if (trainer->replicas > 1 && mw_plan_spread(plan) > 1)
+        return refuse(error, "spread experts in sharding groups; {shard-group=all} runs");
     if (trainer->options.backend->apart && mw_trainer_is_stage(plan))
         return refuse(error, "pipeline stages on this backend; {backend=cpu} runs");
     if (trainer->options.backend->apart && mw_decoder_is_slice(&plan->shape.decoder))

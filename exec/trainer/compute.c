@@ -147,7 +147,7 @@ bind_tokens(const struct mw_trainer *trainer, const struct mw_op *op, struct mw_
     compute->ids = trainer->ids + op->micro_batch * trainer->tokens;
     compute->targets = trainer->targets + op->micro_batch * trainer->tokens;
     int64_t summed = trainer->plan->shape.stashes ? 1 : trainer->micro_batches;
-    int64_t ranks = trainer->plan->shape.asynchronous ? 1 : trainer->ranks;
+    int64_t ranks = trainer->plan->shape.asynchronous ? 1 : mw_trainer_data_ranks(trainer);
     compute->gradient_scale = trainer->now.loss_scale / (trainer->tokens * summed * ranks);
 }
 

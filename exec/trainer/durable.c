@@ -383,7 +383,8 @@ check_plan(const struct mw_durable_options *options, GError **error)
     int ranks = (int)options->plan->world_ranks;
 
     if (!mw_durable_divides(options, ranks))
-        return differs(options->directories[0], "number of ranks, slices or stages", error);
+        return differs(options->directories[0],
+                       "number of ranks, slices, sharding groups or stages", error);
     for (int stage = 0; stage <= options->later_count; stage++) {
         struct mw_durable_part part =
             mw_durable_part(options, ranks / (1 + options->later_count) * stage, ranks);
@@ -678,7 +679,8 @@ read_vectors(void *data, GError **error)
     return g_steal_pointer(&values);
 }
 
-/* Visits a state that is whole on every rank only in the first that has it. */
+/* Visits a state that is whole on every rank only in the first that has it, and one that all
+ * sharding groups have in the first of them. */
 static bool
 visit_all(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
 {
@@ -693,6 +695,8 @@ visit_all(void *data, mw_trainer_visit visit, void *visit_data, GError **error)
 
     for (walk.rank = 0; walk.rank < durable->rank_count; walk.rank++) {
         walk.part = &durable->ranks[walk.rank].part;
+        if (walk.part->replica)
+            continue;
         bool first = walk.part->rank == 0;
         bool visits = (uint32_t)walk.part->rank < mw_plan_spread(walk.part->plan) ||
                       !walk.part->plan->tensors[0].state_whole;

@@ -33,6 +33,7 @@ struct mw_durable_options {
     const struct mw_plan *const *later;
     int later_count;
     int64_t slices;       /* of the model's tensors; 0 or 1: they are whole */
+    int64_t replicas;     /* sharding groups, which have the same state each; 0 or 1: one */
     uint64_t fingerprint; /* `base` of the fingerprint */
     /* Where parameters that are not trained come from; NULL: the seed. */
     const struct mw_safetensors *weights;
@@ -45,21 +46,22 @@ struct mw_durable_options {
     const struct mw_nvme_calls *calls; /* NULL: those of the system; must outlive it */
 };
 
-/* What a rank has of the model, and its place among those that have the same and train on other
- * sequences: they are `stride` apart. */
+/* What a rank has of the model, and its place among those that have the same, divide its state and
+ * train on other sequences: they are `stride` apart.  Its sharding group is the first or another.
+ */
 struct mw_durable_part {
     const struct mw_plan *plan;
     struct mw_decoder decoder;
-    int rank, ranks, stride;
+    int rank, ranks, stride, replica;
 };
-/* Whether so many ranks can have that many slices and stages.  Needs only the plans, decoder and
- * slices, as does the next one, which needs this to be true. */
+/* Whether so many ranks can have that many slices, sharding groups and stages.  Needs only the
+ * plans, decoder, slices and groups, as does the next one, which needs this to be true. */
 bool mw_durable_divides(const struct mw_durable_options *run, int ranks);
 struct mw_durable_part mw_durable_part(const struct mw_durable_options *run, int rank, int ranks);
 
 /* "state of wte.weight to h.0.ln_1.weight": the content of an extent in the record of a rank, one
- * of `ranks`; NULL if the plan does not say.  Needs only the plans, decoder and slices.  g_free
- * it. */
+ * of `ranks`; NULL if the plan does not say.  Needs only the plans, decoder, slices and groups.
+ * g_free it. */
 char *mw_durable_names(const struct mw_durable_options *run, int rank, int ranks,
                        const struct mw_commit_extent *extent);
 

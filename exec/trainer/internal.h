@@ -165,7 +165,9 @@ struct mw_trainer {
     struct mw_storage storage;
     const struct mw_cpu_kernels *kernels; /* kernels of the host lanes */
     uint32_t rank, ranks;                 /* data-parallel rank: among those that train on other
-                                           * sequences */
+                                           * sequences and divide one state */
+    uint32_t replica, replicas;           /* sharding group: each of them has such ranks, and the
+                                           * same state */
     uint32_t world_rank, world_ranks; /* rank among all; other stages, and tensor slices, train on
                                        * the same sequences */
     int has_diverged;                 /* atomic: any lane may read it */
@@ -256,6 +258,9 @@ bool mw_trainer_give_sent(struct mw_trainer *trainer, const struct mw_op *op,
 bool mw_trainer_hop(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 /* The stream of the collectives that an op of such a lane calls. */
 int mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op);
+/* The same of an op of any variant's plan. */
+int mw_trainer_stream_in(const struct mw_trainer *trainer, const struct mw_plan *plan,
+                         const struct mw_op *op);
 
 /* --- exec/trainer/no_flush.c: stages whose steps go on over their ends --- */
 bool mw_trainer_set_up_no_flush(struct mw_trainer *trainer, GError **error);
@@ -414,8 +419,13 @@ bool mw_trainer_join(struct mw_trainer *trainer, GError **error);
 uint32_t mw_trainer_streams(const struct mw_trainer *trainer);
 /* Opens what collectives of device memory need.  Call it once the device is open. */
 bool mw_trainer_open_collectives(struct mw_trainer *trainer, GError **error);
-/* Where ranks meet that have the same slice of the same stage and train on other sequences. */
+/* Where ranks meet that have the same slice of the same stage and train on other sequences, those
+ * of one sharding group. */
 int mw_trainer_data_stream(const struct mw_trainer *trainer, int stream);
+/* Ranks that train on other sequences, of all sharding groups. */
+int64_t mw_trainer_data_ranks(const struct mw_trainer *trainer);
+/* Sums up a shard of a gradient over the sharding groups; of a work. */
+bool mw_trainer_is_of_replicas(const struct mw_plan *plan, const struct mw_work *work);
 /* Sums up what the slices of an operator have made, on all of them. */
 bool mw_trainer_is_sum(const struct mw_work *work);
 /* Gathers the parts of a checkpoint that slices have kept. */

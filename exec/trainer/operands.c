@@ -474,6 +474,23 @@ wrong_pass(const struct look *look)
                : "moves more or less than there is";
 }
 
+/* Of this rank's shard, at home or where it is on its way there. */
+static const char *
+wrong_replicas(const struct look *look)
+{
+    const struct mw_tensor *tensor = look->tensor;
+    uint32_t slot = slot_of(look, MW_ROLE_GRADIENT);
+    bool passing = mw_plan_sums_passing(look->trainer->plan, tensor);
+    uint8_t dtype = passing ? tensor->gradient_dtype : tensor->dtype;
+    int64_t bytes = mw_dtype_bytes((enum mw_dtype)dtype, tensor->shard_elements);
+
+    if (slot == MW_NONE || (slot != tensor->gradient_slot &&
+                            (look->trainer->variant->tensor_of_home[slot] != MW_NONE ||
+                             !slot_holds(look, slot, 0, bytes))))
+        return "has no shard of a gradient to sum up";
+    return reaches_all(look) ? NULL : "uses memory that is not the device's";
+}
+
 /* Checks collectives: whole parts and shards of them, in transit and at home. */
 static const char *
 wrong_collective(const struct look *look)
@@ -625,7 +642,9 @@ wrong_part_op(const struct look *look)
     default:
         return mw_trainer_is_sum(look->work)                   ? wrong_sum(look)
                : mw_trainer_is_gathered_checkpoint(look->work) ? wrong_checkpoint_gather(look)
-                                                               : wrong_collective(look);
+               : mw_trainer_is_of_replicas(look->trainer->plan, look->work)
+                   ? wrong_replicas(look)
+                   : wrong_collective(look);
     }
 }
 

@@ -22,53 +22,64 @@ mw_trainer_is_stage(const struct mw_plan *plan)
     return false;
 }
 
-static uint32_t
-peer_of(const struct mw_trainer *trainer, const struct mw_work *work)
-{
-    return mw_work_peer(trainer->plan, work, trainer->world_rank);
-}
-
 /* Of ranks that have the same experts. */
 static bool
-is_of_experts(const struct mw_trainer *trainer, const struct mw_work *work)
+is_of_experts(const struct mw_trainer *trainer, const struct mw_plan *plan,
+              const struct mw_work *work)
 {
-    const struct mw_plan *plan = trainer->plan;
-
     return mw_decoder_is_spread(&plan->shape.decoder) && work->comm < plan->comm_count &&
            plan->comms[work->comm].spans[MW_AXIS_DP].count < trainer->ranks;
 }
 
-int
-mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op)
+static int
+stream_of_hop(const struct mw_trainer *trainer, const struct mw_plan *plan,
+              const struct mw_work *work)
 {
-    const struct mw_work *work = work_of(trainer, op);
-
-    if (!is_hop(work)) {
-        if (mw_trainer_is_exchange(work) || mw_trainer_is_pass(work))
-            return MW_TRAINER_CONTEXT_STREAM;
-        if (mw_trainer_is_dispatch(work))
-            return MW_TRAINER_SLICING_STREAM; /* of the ranks that share experts */
-        int stream = trainer->plan->lanes[op->lane].index;
-        /* Stages whose steps go on over their ends do not wait for each other: each has a norm. */
-        bool of_all = (work->kind == MW_OP_AGREE && !trainer->plan->shape.no_flush) ||
-                      mw_trainer_is_of_slices(work);
-        if (!of_all && is_of_experts(trainer, work))
-            return MW_TRAINER_EXPERTS_STREAM + stream / 2;
-        return of_all ? stream : mw_trainer_data_stream(trainer, stream);
-    }
-    uint32_t peer = peer_of(trainer, work), before = MIN(trainer->world_rank, peer);
+    uint32_t peer = mw_work_peer(plan, work, trainer->world_rank);
+    uint32_t before = MIN(trainer->world_rank, peer);
     bool goes_up = (work->kind == MW_OP_SEND) == (before == trainer->world_rank);
+
     if (goes_up != (work->hop > 0))
         return work->hop > 0 ? MW_TRAINER_FORWARD_AROUND_STREAM : MW_TRAINER_BACKWARD_AROUND_STREAM;
     uint32_t boundary = before / (MAX(trainer->world_rank, peer) - before);
     return (work->hop > 0 ? MW_TRAINER_FORWARD_STREAM : MW_TRAINER_BACKWARD_STREAM) + boundary % 2;
 }
 
+int
+mw_trainer_stream_in(const struct mw_trainer *trainer, const struct mw_plan *plan,
+                     const struct mw_op *op)
+{
+    const struct mw_work *work = &plan->works[op->work];
+    int stream = plan->lanes[op->lane].index;
+
+    if (is_hop(work))
+        return stream_of_hop(trainer, plan, work);
+    if (mw_trainer_is_exchange(work) || mw_trainer_is_pass(work))
+        return MW_TRAINER_CONTEXT_STREAM;
+    if (mw_trainer_is_dispatch(work))
+        return MW_TRAINER_SLICING_STREAM; /* of the ranks that share experts */
+    if (mw_trainer_is_of_replicas(plan, work))
+        return MW_TRAINER_REPLICAS_STREAM;
+    /* Stages whose steps go on over their ends do not wait for each other: each has a norm. */
+    bool of_all =
+        (work->kind == MW_OP_AGREE && !plan->shape.no_flush) || mw_trainer_is_of_slices(work);
+    if (!of_all && is_of_experts(trainer, plan, work))
+        return MW_TRAINER_EXPERTS_STREAM + stream / 2;
+    return of_all ? stream : mw_trainer_data_stream(trainer, stream);
+}
+
+int
+mw_trainer_stream(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    return mw_trainer_stream_in(trainer, trainer->plan, op);
+}
+
 bool
 mw_trainer_hop(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_work *work = work_of(trainer, op);
-    int stream = mw_trainer_stream(trainer, op), peer = (int)peer_of(trainer, work);
+    int stream = mw_trainer_stream(trainer, op);
+    int peer = (int)mw_work_peer(trainer->plan, work, trainer->world_rank);
     bool sends = work->kind == MW_OP_SEND;
     uint32_t slot = mw_trainer_slot(trainer, op, sends ? MW_ROLE_SOURCE : MW_ROLE_DESTINATION);
     void *data = mw_storage_address(&trainer->storage, slot, 0);

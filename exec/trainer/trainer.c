@@ -165,7 +165,8 @@ end_step(struct mw_trainer *trainer, GError **error)
         return false;
     trainer->reports[now->step % 2] = (struct mw_trainer_step){
         .step = now->step,
-        .loss = *trainer->loss / (trainer->tokens * trainer->micro_batches * trainer->ranks),
+        .loss = *trainer->loss /
+                (trainer->tokens * trainer->micro_batches * mw_trainer_data_ranks(trainer)),
         .skipped_in_row = trainer->scale.skipped_in_row,
         .diverged = diverged,
         .gradient_norm = now->gradient_norm,
@@ -378,19 +379,6 @@ check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
            check_encodings(plan, error);
 }
 
-/* Groups of ranks that each hold all state. */
-static bool
-check_groups(const struct mw_plan *plan, GError **error)
-{
-    for (uint32_t c = 0; c < plan->comm_count; c++)
-        if (plan->comms[c].spans[MW_AXIS_RP].count > 1)
-            return mw_fail(error, MW_ERROR_INVALID,
-                           "the executor partitions states over all ranks; this plan has %u "
-                           "sharding groups that hold replicas; it can be simulated",
-                           plan->comms[c].spans[MW_AXIS_RP].count);
-    return mw_trainer_check_context(plan, error);
-}
-
 static bool
 check_variant(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 {
@@ -406,7 +394,7 @@ check_variant(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (!check_op(plan, &plan->ops[i], error))
             return false;
-    return check_groups(plan, error) && check_dtype(plan, dtype, error);
+    return mw_trainer_check_context(plan, error) && check_dtype(plan, dtype, error);
 }
 
 static bool

@@ -87,6 +87,8 @@ enum mw_trainer_stream {
     /* Of data-parallel ranks that are not all ranks: for the first and the third stream. */
     MW_TRAINER_DATA_STREAM,
     MW_TRAINER_DELAYED_DATA_STREAM,
+    /* Of ranks that have the same shard, one of each sharding group. */
+    MW_TRAINER_REPLICAS_STREAM,
     /* Of ranks that share sequences. */
     MW_TRAINER_CONTEXT_STREAM,
     /* Of the first and the last stage. */

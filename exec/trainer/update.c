@@ -327,7 +327,8 @@ mw_trainer_norm(struct mw_trainer *trainer, const struct mw_op *op, GError **err
     return true;
 }
 
-/* Only the first rank counts what all ranks hold. */
+/* Only the first rank counts what all ranks hold, and only the first sharding group what all groups
+ * do. */
 static double
 own_squares(struct mw_trainer *trainer)
 {
@@ -337,7 +338,7 @@ own_squares(struct mw_trainer *trainer)
         if (plan->tensors[t].state_whole && mw_tensor_holder(&plan->tensors[t], trainer->rank))
             memset(trainer->partials + trainer->partial_first[t], 0,
                    plan->tensors[t].tiles * trainer->partial_blocks[t] * sizeof(double));
-    return mw_norm_combine(trainer->partials, trainer->partial_count);
+    return trainer->replica ? 0 : mw_norm_combine(trainer->partials, trainer->partial_count);
 }
 
 /* The gradient is clipped to a norm (Pascanu et al., arXiv 1211.5063, Sec. 3.2). */

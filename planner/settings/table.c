@@ -105,8 +105,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_BATCH, "shard-group", MW_SETTING_INTEGER, FIELD(shard_group), 2, MW_PLAN_MAX_WORLD,
      "all", group_choices, "S|node|all",
      "partition states over groups of S data-parallel GPUs, or over those of a node, and replicate "
-     "them over the groups, which sum up gradients once per step (hybrid sharding, HSDP; default "
-     "all: one group; `run` has no other)"},
+     "them over the groups, which sum up gradients (hybrid sharding, HSDP; default all: one "
+     "group)"},
     {MW_SETTINGS_BATCH, "cp", MW_SETTING_INTEGER, FIELD(cp), 1, 1 << 16, NULL, NULL, "N",
      "divide the tokens of every sequence over N neighbouring data-parallel GPUs, which have all "
      "parameters of their slice (context parallelism; default 1: a GPU has whole sequences)"},

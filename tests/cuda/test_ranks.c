@@ -120,26 +120,37 @@ static const struct placement {
     bool delayed, emulated;  /* emulated: there too, which takes its time */
     double link_bytes_per_s; /* what is limited is not queued, but waited for */
     enum mw_dtype dtype;
+    int shard_group;
 } placements[] = {
-    {"ddp", MW_STRATEGY_DDP, MW_PARTITION_BANDWIDTH, NULL, 2, false, false, 0, MW_DTYPE_BF16},
-    {"zero1", MW_STRATEGY_ZERO1, MW_PARTITION_BANDWIDTH, NULL, 2, false, false, 0, MW_DTYPE_BF16},
-    {"zero2", MW_STRATEGY_ZERO2, MW_PARTITION_BANDWIDTH, NULL, 1, false, false, 0, MW_DTYPE_BF16},
-    {"zero3", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 2, false, true, 0, MW_DTYPE_BF16},
+    {"ddp", MW_STRATEGY_DDP, MW_PARTITION_BANDWIDTH, NULL, 2, false, false, 0, MW_DTYPE_BF16, 0},
+    {"zero1", MW_STRATEGY_ZERO1, MW_PARTITION_BANDWIDTH, NULL, 2, false, false, 0, MW_DTYPE_BF16,
+     0},
+    {"zero2", MW_STRATEGY_ZERO2, MW_PARTITION_BANDWIDTH, NULL, 1, false, false, 0, MW_DTYPE_BF16,
+     0},
+    {"zero3", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 2, false, true, 0, MW_DTYPE_BF16, 0},
     {"zero3, owners", MW_STRATEGY_ZERO3, MW_PARTITION_OWNER, NULL, 1, false, false, 0,
-     MW_DTYPE_BF16},
+     MW_DTYPE_BF16, 0},
     {"host", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 2, false, false, 0,
-     MW_DTYPE_BF16},
+     MW_DTYPE_BF16, 0},
     {"nvme", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_BANDWIDTH, "nvme", 1, false, true, 0,
-     MW_DTYPE_BF16},
+     MW_DTYPE_BF16, 0},
     {"nvme, owners", MW_STRATEGY_ZERO_INFINITY_NVME, MW_PARTITION_OWNER, "nvme", 1, false, false, 0,
-     MW_DTYPE_BF16},
+     MW_DTYPE_BF16, 0},
     {"delayed", MW_STRATEGY_ZERO_OFFLOAD, MW_PARTITION_BANDWIDTH, NULL, 1, true, false, 0,
-     MW_DTYPE_BF16},
+     MW_DTYPE_BF16, 0},
     {"limited", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 1, false, false, 1e9,
-     MW_DTYPE_BF16},
+     MW_DTYPE_BF16, 0},
     {"limited, owners", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_OWNER, "cpu", 1, false, false,
-     1e9, MW_DTYPE_BF16},
-    {"fp16", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 1, false, true, 0, MW_DTYPE_FP16},
+     1e9, MW_DTYPE_BF16, 0},
+    {"fp16", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 1, false, true, 0, MW_DTYPE_FP16, 0},
+    {"groups", MW_STRATEGY_ZERO3, MW_PARTITION_BANDWIDTH, NULL, 2, false, true, 0, MW_DTYPE_BF16,
+     2},
+    {"groups, host", MW_STRATEGY_ZERO_INFINITY_CPU, MW_PARTITION_BANDWIDTH, "cpu", 2, false, false,
+     0, MW_DTYPE_BF16, 2},
+    {"groups, delayed", MW_STRATEGY_ZERO_OFFLOAD, MW_PARTITION_BANDWIDTH, NULL, 1, true, false, 0,
+     MW_DTYPE_BF16, 2},
+    {"groups, zero1", MW_STRATEGY_ZERO1, MW_PARTITION_BANDWIDTH, NULL, 2, false, false, 0,
+     MW_DTYPE_BF16, 2},
 };
 
 static struct trained_case
@@ -157,6 +168,7 @@ place(const struct placement *at, int index)
                                  .dtype = at->dtype,
                                  .undelayed_steps = at->delayed,
                                  .link_bytes_per_s = at->link_bytes_per_s,
+                                 .shard_group = at->shard_group,
                                  .optimizer_chunk = 3000, /* less than a shard */
                                  .prefetch = index % 3,
                                  .interval = 1,
@@ -193,7 +205,8 @@ compare_all(const char *model, int64_t seq, int64_t tiles, const char *directory
     make_gpus(mw_ranks_count(ranks));
     for (size_t i = 0; i < G_N_ELEMENTS(placements); i++) {
         struct trained_case what = place(&placements[i], (int)i);
-        if (!placements[i].emulated && is_emulated())
+        bool groups = !what.shard_group || mw_ranks_count(ranks) > 3;
+        if (!groups || (!placements[i].emulated && is_emulated()))
             continue;
         what.model = model;
         what.seq = seq;

@@ -93,11 +93,11 @@ group_end(void *self, int stream, GError **error)
 
 /* Whether a collective is of whole shards of one length. */
 static bool
-is_even(const struct mw_cuda_peers *peers, const struct mw_ranks_part *part)
+is_even(const struct mw_cuda_peers *peers, int stream, const struct mw_ranks_part *part)
 {
     return !part->range_first &&
            (!part->range_elements || part->range_elements >= part->shard_elements) &&
-           part->elements == part->shard_elements * mw_ranks_count(peers->ranks);
+           part->elements == part->shard_elements * mw_ranks_lane_count(peers->ranks, stream);
 }
 
 static ncclDataType_t
@@ -120,9 +120,9 @@ static bool
 gather_from_each(struct mw_cuda_peers *peers, int stream, char *whole, const char *shard,
                  const struct mw_ranks_part *part, int64_t element_bytes, GError **error)
 {
-    int own = mw_ranks_index(peers->ranks);
+    int own = mw_ranks_lane_index(peers->ranks, stream);
 
-    for (int rank = 0; rank < mw_ranks_count(peers->ranks); rank++) {
+    for (int rank = 0; rank < mw_ranks_lane_count(peers->ranks, stream); rank++) {
         int64_t first, elements = mw_ranks_range(part, rank, &first);
         char *at = whole + first * element_bytes;
         const char *from = rank == own ? shard + part->range_first * element_bytes : at;
@@ -142,7 +142,7 @@ all_gather(void *self, int stream, void *whole, const void *shard, const struct 
 
     if (!begin(peers, stream, error))
         return false;
-    bool good = is_even(peers, part)
+    bool good = is_even(peers, stream, part)
                     ? CALL(peers, stream, error, ncclAllGather,
                            (shard, whole, (size_t)(part->shard_elements * element_bytes), ncclUint8,
                             peers->comms[stream], stream_of(peers, stream)))
@@ -154,9 +154,9 @@ static bool
 reduce_to_each(struct mw_cuda_peers *peers, int stream, char *shard, const char *whole,
                const struct mw_ranks_part *part, enum mw_dtype dtype, GError **error)
 {
-    int own = mw_ranks_index(peers->ranks);
+    int own = mw_ranks_lane_index(peers->ranks, stream);
 
-    for (int rank = 0; rank < mw_ranks_count(peers->ranks); rank++) {
+    for (int rank = 0; rank < mw_ranks_lane_count(peers->ranks, stream); rank++) {
         int64_t first, elements = mw_ranks_range(part, rank, &first);
         const char *from = whole + first * bytes_of(dtype);
         char *to = rank == own ? shard + part->range_first * bytes_of(dtype) : NULL;
@@ -176,7 +176,7 @@ reduce_scatter(void *self, int stream, void *shard, const void *whole,
 
     if (!begin(peers, stream, error))
         return false;
-    bool good = is_even(peers, part)
+    bool good = is_even(peers, stream, part)
                     ? CALL(peers, stream, error, ncclReduceScatter,
                            (whole, shard, (size_t)part->shard_elements, type_of(dtype), ncclSum,
                             peers->comms[stream], stream_of(peers, stream)))
@@ -233,7 +233,8 @@ static bool
 exchange_pieces(struct mw_cuda_peers *peers, int stream, char *to, const char *from,
                 const struct mw_ranks_rows *rows, int e, GError **error)
 {
-    int own = mw_ranks_index(peers->ranks), count = mw_ranks_count(peers->ranks);
+    int own = mw_ranks_lane_index(peers->ranks, stream);
+    int count = mw_ranks_lane_count(peers->ranks, stream);
     bool good = true;
 
     for (int peer = 0; good && peer < count; peer++) {

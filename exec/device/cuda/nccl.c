@@ -163,11 +163,12 @@ configure(const struct mw_cuda_peers *peers, uint32_t streams)
     return config;
 }
 
-/* The first rank sends the communicator's id to all. */
+/* The first rank of the stream sends the communicator's id to all of it. */
 static bool
 connect_stream(struct mw_cuda_peers *peers, int stream, ncclConfig_t config, GError **error)
 {
-    int rank = mw_ranks_index(peers->ranks), count = mw_ranks_count(peers->ranks);
+    int rank = mw_ranks_lane_index(peers->ranks, stream);
+    int count = mw_ranks_lane_count(peers->ranks, stream);
     ncclUniqueId id = {0};
 
     /* Behind blocks of long products a collective would keep all its ranks waiting. */
@@ -175,7 +176,7 @@ connect_stream(struct mw_cuda_peers *peers, int stream, ncclConfig_t config, GEr
         return false;
     if (rank == 0 && !MW_CUDA_PEERS_CALL(peers, stream, error, ncclGetUniqueId, (&id)))
         return false;
-    return mw_ranks_broadcast(peers->ranks, 0, &id, sizeof id, 0, error) &&
+    return mw_ranks_broadcast(peers->ranks, stream, &id, sizeof id, 0, error) &&
            MW_CUDA_PEERS_CALL(peers, stream, error, ncclCommInitRankConfig,
                               (&peers->comms[stream], count, id, rank, &config)) &&
            mw_cuda_peers_wait(peers, stream, "ncclCommInitRankConfig", error);
