@@ -249,7 +249,8 @@ CONTRADICTIONS = {
         ["--update beside", "--pp 2"],
     "simulate -m llama-3.1-8b -H dgx-h100 --cp 3":
         ["--cp 3: must divide the 8 data-parallel GPUs", "twice it the 4096 tokens", "give 2 or 4"],
-    "simulate -m llama-3.1-8b -H dgx-h100 --cp 4 --seq 4100": ["--cp 4", "4100 tokens", "give 2, or --seq 4096\n"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --cp 4 --seq 4100":
+        ["--cp 4", "4100 tokens", "give 2, or --seq 4096\n"],
     "simulate -m llama-3.1-8b -H dgx-h100 --cp 2 --seq 23": ["23 tokens", "give 1, or --seq 20\n"],
     "simulate -m llama-3.1-8b -H dgx-h100 --cp 2 --seq 23 --cp-kind all-to-all":
         ["23 tokens", "give 1, or --seq 22\n"],

@@ -331,7 +331,8 @@ def check_lost_rank(box):
         yield f"without a rank's files: {answer}"
     done = box.run("drive", verb="verify")
     if "memwall-rank1.record cannot be read: it is not there, nor is the rank's data: all ranks " \
-       "ran on this machine\n" not in done.text or "from 1 of 2 ranks\n" not in done.text or "whole: --resume" in done.text:
+       "ran on this machine\n" not in done.text or \
+       "from 1 of 2 ranks\n" not in done.text or "whole: --resume" in done.text:
         yield f"{done.text!r}"
     text = description.read_text()
     for ranks_here in (1, 0, None):

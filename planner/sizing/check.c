@@ -421,7 +421,8 @@ nearest_sharers(const struct mw_model *model, const struct mw_settings *s, int64
     return proposed(below, above, most, "1");
 }
 
-/* ", or {seq=22}": the longest sequences, no longer than these, that so many can share; "": none. */
+/* ", or {seq=22}": the longest sequences, no longer than these, that so many can share; "": there
+ * are none. */
 static char *
 nearest_length(const struct mw_model *model, const struct mw_settings *s, int64_t dp)
 {
