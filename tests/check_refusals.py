@@ -161,7 +161,7 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H H100": ["did you mean h100, dgx-h100,"],
     "simulate -m gpt2 -H 4090": ["did you mean rtx4090, rtx4090-2x"],
     "simulate -m gpt2 -H rtx4080": ["did you mean rtx4090?"],
-    "simulate -m llama -H flat-test": ["no such preset; did you mean llama-2-7b, llama-3-8b,"],
+    "simulate -m llama -H flat-test": ["no such preset; did you mean llama-65b, llama-2-7b,"],
     "simulate -m Llama3-8B -H flat-test": ["did you mean llama-3-8b?"],
     "simulate -m gpt2 -H flat-test --checkpoint-interval 2":
         ["did you mean --activation-checkpoint-interval?"],
