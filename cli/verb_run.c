@@ -293,12 +293,14 @@ end_early(struct run *run)
     return CLI_SIGNALLED + cli_run_stop_signal(wish);
 }
 
-/* Prints the reason in one line if all ranks failed for the same reason. */
+/* Prints the reason in one line if all ranks failed for the same reason: settings that differ are
+ * one, though each rank's line names a file of its own. */
 static int
 fail(const struct run *run, const GError *error)
 {
-    return mw_ranks_tells(run->training.ranks, error->message) ? cli_fail(error)
-                                                               : cli_exit_of(error);
+    const char *reason = run->training.explained ? run->training.explained : error->message;
+
+    return mw_ranks_tells(run->training.ranks, reason) ? cli_fail(error) : cli_exit_of(error);
 }
 
 /* All ranks have trained and saved the same steps; one of the ranks that lack data says why. */
@@ -345,19 +347,29 @@ start(struct run *run, GError **error)
     return true;
 }
 
-/* Says what a DeepSpeed file asks for and the plan does differently: a run does not show the notes
- * of its answer. */
+/* Says which settings change nothing, and what a DeepSpeed file asks for and the plan does
+ * differently: a run shows no other notes of its answer. */
 static void
-tell_deepspeed(const struct cli_training *training)
+tell_notes(const struct cli_training *training)
 {
     const struct mw_question *question = &training->request->question;
     g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
 
     if (!training->answer->sizing) /* a plan from a file has no DeepSpeed file */
         return;
+    mw_note_idle(&question->settings, training->answer->sizing, notes);
     mw_note_deepspeed(question, question->strategies[0], training->answer->sizing, notes);
     for (guint i = 0; i < notes->len; i++)
         cli_say("%s", (const char *)notes->pdata[i]);
+}
+
+/* What options were not given and are taken from the run that is resumed, which may explain why it
+ * is refused; or from an adapter's file, once that is known to be good. */
+static void
+tell_taken(const struct cli_training *training)
+{
+    if (training->options.taken)
+        cli_say("%s", training->options.taken);
 }
 
 static bool
@@ -369,9 +381,11 @@ train(struct run *run, GError **error)
         return true;
     run->phase = BEGUN;
     if (mw_ranks_index(run->training.ranks) == 0) {
+        if (!run->training.options.resume)
+            tell_taken(&run->training);
         cli_doubts_tell(run->training.request->question.profile);
         if (!run->training.request->json)
-            tell_deepspeed(&run->training);
+            tell_notes(&run->training);
     }
     run->report = cli_run_report_new(&run->training);
     int64_t left = run->training.options.steps - mw_trainer_next_step(run->training.trainer);
@@ -626,8 +640,8 @@ answer(const struct cli_request *request)
         mw_ranks_give_way();
         return cli_fail(error);
     }
-    if (mw_ranks_index(ranks) == 0 && training->options.taken)
-        cli_say("%s", training->options.taken);
+    if (mw_ranks_index(ranks) == 0 && training->options.resume)
+        tell_taken(training);
     struct cli_request mine = cli_run_request(request, ranks, &training->options.limits);
     training->request = &mine;
     training->ranks = ranks;

@@ -142,7 +142,7 @@ print_step(const struct mw_verified *verified, int index)
     if (!step->damaged_extents && !step->missing_extents)
         print_extents(step, 0, NULL);
     printf("%s, from %d of %d rank%s\n", mw_format_bytes((double)step->bytes), step->ranks,
-           verified->ranks_here, verified->ranks_here == 1 ? "" : "s");
+           verified->ranks_ran, verified->ranks_ran == 1 ? "" : "s");
     if (!is_given_up(verified, index))
         print_damage(step);
 }
@@ -352,6 +352,7 @@ add_lost(const char *directory, bool good, struct mw_verified *verified, GError 
         char *all = g_strdup_printf("%s: %s", error->message, text);
         g_free(error->message);
         error->message = all;
+        error->code = MW_ERROR_IO; /* what was there is lost: the input is as it should be */
     }
     g_free(text);
 }

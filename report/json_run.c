@@ -160,6 +160,13 @@ write_fact(struct mw_json_writer *json, const char *key, const int64_t *value)
         mw_json_string(json, key, NULL);
 }
 
+/* -1: neither a saved timeline nor the system says. */
+static void
+write_known(struct mw_json_writer *json, const char *key, int64_t bytes)
+{
+    write_fact(json, key, bytes >= 0 ? &bytes : NULL);
+}
+
 static void
 write_facts(struct mw_json_writer *json, const struct mw_run *run)
 {
@@ -173,7 +180,10 @@ write_facts(struct mw_json_writer *json, const struct mw_run *run)
     mw_json_number(json, "first_loss", facts ? facts->first_loss : NAN);
     mw_json_number(json, "last_loss", facts ? facts->last_loss : NAN);
     mw_json_number(json, "seconds", facts ? facts->seconds : NAN);
-    write_fact(json, "resident_peak_bytes", facts ? &facts->resident_bytes : NULL);
+    write_known(json, "scratch_bytes", facts ? facts->scratch_bytes : -1);
+    write_known(json, "program_bytes", facts ? facts->program_bytes : -1);
+    write_known(json, "resident_planned_bytes", facts ? facts->planned_bytes : -1);
+    write_known(json, "resident_peak_bytes", facts ? facts->resident_bytes : -1);
     write_fact(json, "nvme_read_bytes", facts ? &facts->nvme_read_bytes : NULL);
     write_fact(json, "nvme_written_bytes", facts ? &facts->nvme_written_bytes : NULL);
     mw_json_end(json, '}');

@@ -16,7 +16,12 @@ struct mw_run_facts {    /* not in a timeline; all since the first step began */
     const char *backend; /* lives as long as the program */
     int64_t steps, skipped;
     double first_loss, last_loss, seconds;
-    int64_t peak_bytes[MW_TIER_COUNT]; /* reserved for the plan's slots */
+    int64_t peak_bytes[MW_TIER_COUNT]; /* reserved for what the plan counts */
+    int64_t scratch_bytes;             /* of kernels and saves, in host memory */
+    int64_t program_bytes;             /* the process without both, before the first step; -1: not
+                                        * known */
+    int64_t planned_bytes;             /* both, and what the plan has in host memory; -1: not
+                                        * known */
     int64_t resident_bytes;            /* the process's peak: VmHWM and huge pages */
     int64_t nvme_read_bytes, nvme_written_bytes;
 };

@@ -168,19 +168,41 @@ print_ops(FILE *out, const struct mw_compare *c)
     mw_grid_print(grid, out, 2);
 }
 
+static const char *
+known_text(int64_t bytes)
+{
+    return bytes < 0 ? "-" : mw_format_gib((double)bytes);
+}
+
+/* The process: what the plan has in host memory, what it does not count, and the peak of all. */
+static void
+add_process(struct mw_grid *grid, const struct mw_run_facts *facts)
+{
+    bool known = facts->planned_bytes > 0 && facts->resident_bytes >= 0;
+    g_autofree char *error = known ? error_text((struct mw_pair){(double)facts->planned_bytes,
+                                                                 (double)facts->resident_bytes})
+                                   : NULL;
+
+    if (facts->scratch_bytes)
+        mw_grid_row(grid, "scratch", known_text(facts->scratch_bytes), "-", NULL);
+    mw_grid_row(grid, "program", known_text(facts->program_bytes), "-", NULL);
+    mw_grid_row(grid, "process", known_text(facts->planned_bytes),
+                known_text(facts->resident_bytes), error, NULL);
+}
+
 /* The memory that the run used, beside the plan's. */
 static void
 print_memory(FILE *out, const struct mw_run *run)
 {
-    struct mw_grid *grid = mw_grid_new("lrr");
+    struct mw_grid *grid = mw_grid_new("lrrr");
 
-    mw_table_heading(out, "Memory");
-    mw_grid_row(grid, "tier", "plan", "reserved", NULL);
+    mw_table_heading(out, "Memory (program: before the first step; process: in host memory)");
+    mw_grid_row(grid, "", "plan", "taken", "error", NULL);
     for (int t = 0; t < MW_TIER_COUNT; t++)
         if (run->predicted->tiers[t].peak_bytes || run->facts->peak_bytes[t])
             mw_grid_row(grid, mw_tier_name(t), mw_format_gib(run->predicted->tiers[t].peak_bytes),
                         mw_format_gib(run->facts->peak_bytes[t]), NULL);
-    mw_grid_row(grid, "process", "-", mw_format_gib(run->facts->resident_bytes), NULL);
+    add_process(grid, run->facts);
     mw_grid_print(grid, out, 2);
     if (run->facts->nvme_read_bytes + run->facts->nvme_written_bytes)
         fprintf(out, "NVMe: %s read and %s written per step\n",

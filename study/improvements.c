@@ -248,17 +248,22 @@ add_larger_batches(struct list *list)
 
 /* --- settings -------------------------------------------------------------------------------- */
 
+/* Where nothing is fetched, the change is that something is, by another strategy. */
 static void
 add_prefetch(struct list *list, int64_t depth, double gain)
 {
+    bool fetched = list->answer->sizing->params_partitioned;
     struct mw_settings s = list->question->settings;
 
     mw_settings_set_prefetch(&s, MIN(depth, (int64_t)mw_setting_find("prefetch")->max));
     if (s.prefetch <= list->now->prefetch)
         return;
     add_setting(list, s,
-                g_strdup_printf("prefetch of %" G_GINT64_FORMAT " part%s", s.prefetch,
-                                s.prefetch == 1 ? "" : "s"),
+                fetched ? g_strdup_printf("prefetch of %" G_GINT64_FORMAT " part%s", s.prefetch,
+                                          s.prefetch == 1 ? "" : "s")
+                        : g_strdup_printf("parameters that are fetched, %" G_GINT64_FORMAT
+                                          " parts ahead",
+                                          s.prefetch),
                 mw_spelled_printf("{prefetch=%" G_GINT64_FORMAT "}", s.prefetch), gain);
 }
 

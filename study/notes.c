@@ -8,10 +8,8 @@
 #include "study/choose.h"
 #include "study/set_result.h"
 
-/* Notes a requested setting that has no effect on this plan, or leaves out what its strategy is
- * named for. */
-static void
-note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
+void
+mw_note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
 {
     const struct mw_strategy_traits *strategy = mw_strategy_traits(sizing->settings.strategy);
     const struct mw_placement *place = &asked->placement[MW_STATE_OPTIMIZER];
@@ -43,6 +41,10 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
          "changes nothing: no GPUs share sequences; {cp} says how many do"},
         {"{sequence-parallel}", asked->sequence_parallel != MW_AUTO && sizing->tp == 1,
          "changes nothing: no tensors are sliced, so no slices share tokens"},
+        {"{activation-device}",
+         strategy->state[MW_STATE_OPTIMIZER].deepest == MW_TIER_CPU &&
+             mw_placement_has(&asked->placement[MW_STATE_ACTIVATIONS], MW_TIER_NVME),
+         "keeps activation checkpoints on drives, on which the strategy keeps nothing"},
         {"{checkpoints=inputs}", asked->whole_checkpoints == 0 && strategy->whole_checkpoints,
          "leaves out a part of what the strategy is named for: layers are recomputed"},
         {"recomputation", strategy->whole_checkpoints && mw_sizing_mixes_checkpoints(sizing),
@@ -65,7 +67,8 @@ note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrA
     for (size_t i = 0; i < G_N_ELEMENTS(settings); i++)
         if (settings[i].idle) {
             g_autofree char *name = mw_spelled(settings[i].name);
-            g_ptr_array_add(notes, g_strdup_printf("%s %s", name, settings[i].why));
+            g_autofree char *why = mw_spelled(settings[i].why);
+            g_ptr_array_add(notes, g_strdup_printf("%s %s", name, why));
         }
 }
 
@@ -684,7 +687,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_stored_type(&question->model, &sizing->settings, notes);
     note_attention(answer, notes);
     note_tokens(r, question->settings.tokens, notes);
-    note_idle(&question->settings, sizing, notes);
+    mw_note_idle(&question->settings, sizing, notes);
     note_interval(&question->settings, sizing, notes);
     mw_note_keys(question, sizing, notes);
     note_durable(question, sizing, notes);

@@ -34,6 +34,11 @@ void mw_result_set_notes(const struct mw_question *question, enum mw_strategy st
 void mw_note_keys(const struct mw_question *question, const struct mw_sizing *sizing,
                   GPtrArray *notes);
 
+/* Notes on requested settings that have no effect on this plan, or leave out what its strategy is
+ * named for. */
+void mw_note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing,
+                  GPtrArray *notes);
+
 /* Notes on what a DeepSpeed file, read or written, asks for and the plan does differently. */
 void mw_note_deepspeed(const struct mw_question *question, enum mw_strategy asked,
                        const struct mw_sizing *sizing, GPtrArray *notes);

@@ -352,12 +352,27 @@ def check_adapter_refusals(box):
             ({"use_qalora": True}, "use_qalora", "must be false"),
             ({"alora_invocation_tokens": [1]}, "alora_invocation_tokens", "must be null"),
             ({"r": "four"}, 'key "r"', "four"),
-            ({"r": -1}, 'key "r"', "-1")):
+            ({"r": -1}, 'key "r"', "-1"), ({"r": 0}, 'key "r"', "from 1"),
+            ({"lora_alpha": float("nan")}, "adapter_config.json", "NaN")):
         (bad / "adapter_config.json").write_text(json.dumps(good | change), encoding="utf-8")
         yield from refused(box.run(f"{base} {ADAPTED} --adapter bad"), words)
     (bad / "adapter_config.json").write_text("{", encoding="utf-8")
     yield from refused(box.run(f"{base} {ADAPTED} --adapter bad"), ["adapter_config.json"])
     yield from refused(box.run(f"{base} --adapter bad"), ["adapter_config.json"])
+    # What the file says is told once it is known to be good, with what its adapters are of.
+    (bad / "adapter_config.json").write_text(json.dumps(good), encoding="utf-8")
+    answer = box.run(f"{base} --adapter bad")
+    if answer.status or "taken from its adapter_config.json" not in answer.err or \
+            "without --weights" not in answer.err:
+        yield f"{answer.err}"
+    if "without --weights" in box.run(f"{base} --adapter bad "
+                                      f"--weights {fixture('llama-small')}").err:
+        yield "weights that are given are said to be random"
+    tensors = (bad / "adapter_model.safetensors").read_bytes()
+    for cut in (0, 7, 8, 200, len(tensors) - 1):
+        (bad / "adapter_model.safetensors").write_bytes(tensors[:cut])
+        yield from refused(box.run(f"{base} --adapter bad"), ["adapter_model.safetensors"])
+    (bad / "adapter_model.safetensors").write_bytes(tensors)
     for targets in (".*q_proj", ["zzz"], [], None):
         text = json.dumps(good | {"target_modules": targets})
         (bad / "adapter_config.json").write_text(text, encoding="utf-8")

@@ -161,7 +161,7 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H H100": ["did you mean h100, dgx-h100,"],
     "simulate -m gpt2 -H 4090": ["did you mean rtx4090, rtx4090-2x"],
     "simulate -m gpt2 -H rtx4080": ["did you mean rtx4090?"],
-    "simulate -m llama -H flat-test": ["no such preset; did you mean llama-2-7b, llama-3-8b,"],
+    "simulate -m llama -H flat-test": ["no such preset; did you mean llama-65b, llama-2-7b,"],
     "simulate -m Llama3-8B -H flat-test": ["did you mean llama-3-8b?"],
     "simulate -m gpt2 -H flat-test --checkpoint-interval 2":
         ["did you mean --activation-checkpoint-interval?"],
@@ -247,7 +247,12 @@ CONTRADICTIONS = {
         ["--update beside", "--pp 2"],
     "simulate -m llama-3.1-8b -H dgx-h100 --cp 3":
         ["--cp 3: must divide the 8 data-parallel GPUs", "twice it the 4096 tokens", "give 2 or 4"],
-    "simulate -m llama-3.1-8b -H dgx-h100 --cp 4 --seq 4100": ["--cp 4", "4100 tokens", "give 2"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --cp 4 --seq 4100":
+        ["--cp 4", "4100 tokens", "give 2, or --seq 4096\n"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --cp 2 --seq 23": ["23 tokens", "give 1, or --seq 20\n"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --cp 2 --seq 23 --cp-kind all-to-all":
+        ["23 tokens", "give 1, or --seq 22\n"],
+    "simulate -m llama-3.1-8b -H dgx-h100 --cp 8 --seq 7": ["7 tokens", "give 1\n"],
     "simulate -m llama-3.1-8b -H dgx-h100 --nodes 2 --cp 16 --cp-kind all-to-all":
         ["--cp 16: must divide the 16 data-parallel GPUs", "8 key and value heads", "give 8"],
     "simulate -m llama-3.1-8b -H dgx-h100 --tp 4 --cp 2 --cp-kind all-to-all --pp 2":

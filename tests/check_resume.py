@@ -672,6 +672,19 @@ def check_ranks(box, strategy):
     yield from check_near(losses(box), expected)
 
 
+def check_ranks_differ(box):
+    """Settings that differ are one reason, told once, though each rank has files of its own."""
+    box.empty_drives()
+    begun = ["--nvme", "drive", "--save-every", "1"]
+    yield from good(train(box, "-s", "zero3", *begun, batch=1, ranks=2, steps=2))
+    for words, now in ((["-s", "ddp", *begun], "ddp"), (DRIVES, "zero-infinity-nvme")):
+        done = train(box, *words, "--resume", batch=1, ranks=2)
+        said = [line for line in done.said.splitlines() if line.startswith("memwall: ")]
+        if done.returncode != 2 or len(said) != 1 or \
+                f"-s is {now}, it was zero3" not in said[0] or "give -s zero3" not in said[0]:
+            yield f"{words}: status {done.returncode}: {said}"
+
+
 def check_ranks_refused(box):
     """The launcher ends with the status of the rank that was the first to refuse.  What all refuse
     alike is one line, before they have joined and after; what one refuses alone is told."""
@@ -944,6 +957,7 @@ def tests(box):
     yield "ranks: owners on drives", check_ranks(box, [*DRIVES, "--commit", "none", "--partition",
                                                        "owner"])
     box.write("cut.bin", b"cut")
+    yield "ranks: other settings", check_ranks_differ(box)
     yield "ranks: wrong input", check_ranks_refused(box)
     yield "ranks: asked for different things", check_unlike(box)
     yield "ranks: beside a run that is there", check_unlike_kept(box)

@@ -235,6 +235,22 @@ def check_traffic(box):
         yield "the process has less memory than its arena"
 
 
+def check_idle(box):
+    """Settings that change nothing, or go beyond their strategy, have a line each."""
+    for words, said in (
+            (["-s", "ddp", "--checkpoint-partition", "off"], "no tensors are sliced"),
+            (["-s", "ddp", "--sequence-parallel", "on"], "no tensors are sliced"),
+            (["-s", "ddp", "--cp-kind", "all-to-all"], "no GPUs share sequences; --cp says"),
+            (["-s", "zero-infinity-cpu", "--activation-device", "nvme", "--nvme", "drive",
+              "--overwrite"], "keeps activation checkpoints on drives"),
+            (["-s", "ddp"], None)):
+        done = box.run(*SMALL, "--steps", "1", *words)
+        yield from good(done)
+        lines = [line for line in done.said.splitlines() if line.startswith("memwall: --")]
+        if len(lines) != (said is not None) or (said and said not in lines[0]):
+            yield f"{words}: {done.said}"
+
+
 def check_no_gpu(box):
     """Without a GPU, or a build for GPUs, one line says so; auto takes the cores."""
     done = box.run(*TRAIN, "--backend", "cuda")
@@ -714,6 +730,7 @@ def tests(box):
     yield "nothing computed", check_null(box)
     yield "a batch that nobody gave", check_default_batch(box)
     yield "dtype", check_dtype(box)
+    yield "settings that change nothing", check_idle(box)
     yield "no GPU", check_no_gpu(box)
     yield "log as output", check_table(box)
     yield "compares: table", check_compare_table(box)

@@ -331,7 +331,8 @@ def check_lost_rank(box):
         yield f"without a rank's files: {answer}"
     done = box.run("drive", verb="verify")
     if "memwall-rank1.record cannot be read: it is not there, nor is the rank's data: all ranks " \
-       "ran on this machine\n" not in done.text or "whole: --resume" in done.text:
+       "ran on this machine\n" not in done.text or \
+       "from 1 of 2 ranks\n" not in done.text or "whole: --resume" in done.text:
         yield f"{done.text!r}"
     text = description.read_text()
     for ranks_here in (1, 0, None):
@@ -344,6 +345,14 @@ def check_lost_rank(box):
         if not answer["whole"] or not any("1 of 2 ranks has no record here, rank 1: it is lost, or "
                                           "on another" in note for note in answer["notes"]):
             yield f"{ranks_here} of 2 ranks here: {answer}"
+
+
+def check_lost_alone(box):
+    """The only record is gone: damage, as that of one of several ranks is."""
+    yield from begin(box, 2, *DURABLE)
+    (box.folder / "drive/memwall.record").unlink()
+    yield from check_refused(box.run("drive", verb="verify"), 1,
+                             "no record is there", "its last durable step was 2")
 
 
 def check_few_ranks(box):
@@ -370,6 +379,7 @@ def tests(box):
     yield "records and files", check_records(box)
     yield "two drives", check_drives(box)
     yield "a run is using it", check_running(box)
+    yield "the only record is lost", check_lost_alone(box)
     yield "wrong input", check_wrong(box)
     if has_ranks():
         yield "ranks", check_ranks(box)

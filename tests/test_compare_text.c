@@ -144,6 +144,9 @@ test_json(struct compared *f, gconstpointer data)
                                        .first_loss = 5,
                                        .last_loss = 4,
                                        .peak_bytes = {100, 200, 300},
+                                       .scratch_bytes = 70,
+                                       .program_bytes = -1,
+                                       .planned_bytes = -1,
                                        .resident_bytes = 1000,
                                        .nvme_read_bytes = 40,
                                        .nvme_written_bytes = 80};
@@ -160,6 +163,10 @@ test_json(struct compared *f, gconstpointer data)
     g_assert_cmpfloat(number(all, "predicted", "peak_bytes", "gpu"), ==, 0);
     g_assert_cmpfloat_with_epsilon(number(all, "compare", "flops_alone", "error"), -0.5, 1e-12);
     g_assert_cmpfloat(number(all, "run", "last_loss", NULL), ==, 4);
+    JsonObject *run = json_object_get_object_member(all, "run");
+    g_assert_cmpint(json_object_get_int_member(run, "scratch_bytes"), ==, 70);
+    g_assert_true(json_object_get_null_member(run, "program_bytes"));
+    g_assert_cmpint(json_object_get_int_member(run, "resident_peak_bytes"), ==, 1000);
     JsonArray *operators =
         json_object_get_array_member(json_object_get_object_member(all, "compare"), "operators");
     g_assert_cmpuint(json_array_get_length(operators), ==, OPS);

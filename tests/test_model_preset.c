@@ -45,7 +45,7 @@ test_unknown(void)
         {"mixtral", "mixtral-8x7b"},
         {"zi-1tt", "zi-1t"},
         {"", "no such preset; `memwall list models`"},
-        {"LLAMA", "did you mean llama-2-7b, llama-3-8b,"},
+        {"LLAMA", "did you mean llama-65b, llama-2-7b,"},
         {"zi-6c", "did you mean zi-6c-8b?"},
         {"a]\n[b", "no such preset; `memwall list models`"},
     };

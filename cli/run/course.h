@@ -46,6 +46,6 @@ bool cli_run_course_from(struct cli_training *training, GError **error);
  * says so. */
 bool cli_run_course_tell(struct cli_training *training);
 /* Adds to the error of a resume which settings would place the state differently. */
-void cli_run_course_explain(const struct cli_training *training, GError *error);
+void cli_run_course_explain(struct cli_training *training, GError *error);
 
 #endif

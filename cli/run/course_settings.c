@@ -154,6 +154,17 @@ cli_run_course_list_settings(const struct cli_training *training, GPtrArray *phr
     g_clear_pointer(&current, json_node_unref);
 }
 
+/* The strategy that was chosen, by whose name alone the others may be what they were. */
+static void
+compare_strategy(struct differences *d, const struct cli_training *training, JsonNode *described)
+{
+    const char *was = NULL, *is = training->answer->result->strategy;
+    JsonObject *all = described ? json_node_get_object(described) : NULL;
+
+    if (all && mw_json_get_string(all, "strategy", "", &was, NULL) && was && strcmp(was, is))
+        add_difference(d, "-s", is, was);
+}
+
 static void
 explain(const struct cli_training *training, const struct differences *d, GError *error)
 {
@@ -168,7 +179,7 @@ explain(const struct cli_training *training, const struct differences *d, GError
 }
 
 void
-cli_run_course_explain(const struct cli_training *training, GError *error)
+cli_run_course_explain(struct cli_training *training, GError *error)
 {
     if (!training->then || !training->then->is_known)
         return;
@@ -183,6 +194,7 @@ cli_run_course_explain(const struct cli_training *training, GError *error)
         .again = g_string_new(NULL),
     };
 
+    compare_strategy(&d, training, described);
     if (d.then && d.now)
         compare_settings(&d);
     if (d.typed_then)
@@ -190,7 +202,8 @@ cli_run_course_explain(const struct cli_training *training, GError *error)
     if (d.all->len)
         explain(training, &d, error);
     g_ptr_array_unref(d.compared);
-    g_string_free(d.all, TRUE);
+    g_free(training->explained);
+    training->explained = g_string_free(d.all, d.all->len == 0);
     g_string_free(d.again, TRUE);
     g_clear_pointer(&described, json_node_unref);
     g_clear_pointer(&current, json_node_unref);

@@ -310,9 +310,10 @@ take_stage(struct cli_training *run, GError **error)
         return false;
     if (answer->plan->world_ranks != (uint32_t)mw_ranks_count(run->ranks))
         return mw_refuse(error,
-                         "pipeline: the plan is for %u GPUs, and %d ranks were started; mpirun -n "
+                         "pipeline: the plan is for %u GPUs, and %d rank%s started; mpirun -n "
                          "%u starts as many",
                          answer->plan->world_ranks, mw_ranks_count(run->ranks),
+                         mw_ranks_count(run->ranks) == 1 ? " was" : "s were",
                          answer->plan->world_ranks);
     struct mw_plan *own = mw_plan_extract(answer->plan, rank, why, sizeof why);
     if (!own)

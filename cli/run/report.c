@@ -183,6 +183,21 @@ save(const struct cli_run_report *report, const char *machine, GError **error)
     return mw_file_commit(file, error);
 }
 
+/* What the plan has in this rank's host memory. */
+static int64_t
+planned_bytes(const struct cli_training *training)
+{
+    const struct mw_variants *variants = training->answer->variants;
+    int64_t most = 0;
+
+    for (uint32_t v = 0; v < variants->plan_count; v++) {
+        const int64_t *peaks = variants->plans[v]->peak_bytes;
+        most = MAX(most, peaks[MW_TIER_CPU] +
+                             (training->options.backend->apart ? 0 : peaks[MW_TIER_GPU]));
+    }
+    return most;
+}
+
 static void
 find_use(struct cli_run_report *report)
 {
@@ -191,6 +206,11 @@ find_use(struct cli_run_report *report)
 
     for (int t = 0; t < MW_TIER_COUNT; t++)
         facts->peak_bytes[t] = now.reserved_bytes[t];
+    facts->scratch_bytes = now.scratch_bytes;
+    facts->program_bytes = now.program_bytes;
+    facts->planned_bytes = now.program_bytes < 0 ? -1
+                                                 : planned_bytes(report->training) +
+                                                       now.scratch_bytes + now.program_bytes;
     facts->resident_bytes = mw_memory_resident_peak_bytes();
     facts->nvme_read_bytes = now.nvme_read_bytes - report->before.nvme_read_bytes;
     facts->nvme_written_bytes = now.nvme_written_bytes - report->before.nvme_written_bytes;

@@ -354,6 +354,16 @@ say_unchecked(const struct cli_training *run)
                 run->options.from);
 }
 
+/* Adapters are of the weights that they were trained with. */
+static void
+say_no_weights(const struct cli_training *run)
+{
+    if (run->adapters && !run->weights && !run->options.resume)
+        cli_say("--adapter %s: without --weights the model that it adapts begins from random "
+                "weights",
+                run->options.adapter);
+}
+
 static void
 say_text(const struct cli_training *run)
 {
@@ -390,6 +400,7 @@ say_notices(const struct cli_training *run)
     if (mw_ranks_index(run->ranks) == 0) {
         say_pending(run);
         say_text(run);
+        say_no_weights(run);
         say_unchecked(run);
     }
 }
@@ -565,6 +576,7 @@ cli_training_close(struct cli_training *run, bool together)
     g_free(run->held);
     g_free(run->then);
     g_free(run->saved);
+    g_free(run->explained);
     mw_plan_free(run->homes);
     mw_answer_free(run->answer);
     cli_run_options_clear(&run->options);

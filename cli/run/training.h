@@ -39,11 +39,12 @@ struct cli_training {
     int64_t slices;  /* of the model's tensors */
     struct mw_context_share share; /* of each sequence */
     struct mw_plan *homes;         /* of all stages: without ops; NULL: there is one program */
-    bool diverged;  /* the run ended because the loss diverged; set once the trainer is closed */
-    char *saved;    /* the folder that --save was written to; NULL: none */
-    bool displaced; /* `saved` is another folder than requested, which cannot be written */
-    bool is_done;   /* a resume whose steps are all durable: only --save is left to do */
-    bool stopped;   /* ended before its last step; what is kept has been said */
+    bool diverged;   /* the run ended because the loss diverged; set once the trainer is closed */
+    char *saved;     /* the folder that --save was written to; NULL: none */
+    char *explained; /* settings that differ from those of the run it resumes; NULL: not looked */
+    bool displaced;  /* `saved` is another folder than requested, which cannot be written */
+    bool is_done;    /* a resume whose steps are all durable: only --save is left to do */
+    bool stopped;    /* ended before its last step; what is kept has been said */
 };
 
 /* Opens and checks what `run` reads before there is a plan: model, data, starting weights. */

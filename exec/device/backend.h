@@ -101,6 +101,9 @@ struct mw_backend {
     /* Makes what `compute` will need, so that the first step takes no longer than the others; reads
      * no operand.  NULL: there is nothing to make. */
     bool (*prepare)(void *backend, const struct mw_compute *compute, GError **error);
+    /* Host memory outside the plan's part that its kernels write when they run, once all is
+     * prepared.  NULL: none. */
+    int64_t (*scratch_bytes)(const void *backend);
     /* ids, targets and loss are in pinned memory. */
     bool (*compute)(void *backend, const struct mw_compute *compute, GError **error);
     /* Between two places, one of them or both on the device; in an op of a queue host memory is

@@ -147,16 +147,28 @@ mw_memory_short_bytes(const struct mw_memory_available *available, int64_t need_
     return MAX(need_bytes - available->bytes, 0);
 }
 
-/* Huge pages that the system sets aside (hugetlb) are not part of VmHWM. */
-int64_t
-mw_memory_resident_peak_bytes(void)
+/* Huge pages that the system sets aside (hugetlb) are not part of what it says of others. */
+static int64_t
+resident_bytes(const char *key)
 {
     g_autofree char *text = NULL;
 
     if (!g_file_get_contents("/proc/self/status", &text, NULL, NULL))
         return -1;
-    const int64_t peak_kib = mw_memory_find_number(text, "VmHWM");
+    const int64_t other_kib = mw_memory_find_number(text, key);
     const int64_t huge_kib = mw_memory_find_number(text, "HugetlbPages");
 
-    return peak_kib < 0 ? -1 : (peak_kib + MAX(huge_kib, 0)) * 1024;
+    return other_kib < 0 ? -1 : (other_kib + MAX(huge_kib, 0)) * 1024;
+}
+
+int64_t
+mw_memory_resident_bytes(void)
+{
+    return resident_bytes("VmRSS");
+}
+
+int64_t
+mw_memory_resident_peak_bytes(void)
+{
+    return resident_bytes("VmHWM");
 }

@@ -32,7 +32,8 @@ void mw_memory_available_to_run(struct mw_memory_available *available);
 /* By how many bytes `need_bytes` exceed what is available; 0: they fit. */
 int64_t mw_memory_short_bytes(const struct mw_memory_available *available, int64_t need_bytes);
 
-/* The peak of this process's resident memory, huge pages included; -1: not known. */
+/* This process's resident memory, huge pages included: now, and at its peak; -1: not known. */
+int64_t mw_memory_resident_bytes(void);
 int64_t mw_memory_resident_peak_bytes(void);
 
 /* --- arenas --- */

@@ -127,6 +127,12 @@ mw_operators_create(const struct mw_kernels *kernels, void *device,
     return NULL;
 }
 
+int64_t
+mw_operators_scratch_bytes(const struct mw_operators *operators)
+{
+    return operators->scratch_bytes + operators->token_bytes + operators->routing_bytes;
+}
+
 void
 mw_operators_destroy(struct mw_operators *operators)
 {

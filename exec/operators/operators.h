@@ -30,6 +30,9 @@ struct mw_operators *mw_operators_create(const struct mw_kernels *kernels, void 
                                          int64_t seq, GError **error);
 void mw_operators_destroy(struct mw_operators *operators); /* NULL is allowed */
 
+/* What it owns outside of the arena and writes when it runs. */
+int64_t mw_operators_scratch_bytes(const struct mw_operators *operators);
+
 /* Makes what running `compute` will need.  Reads the addresses of its operands, not their
  * contents. */
 bool mw_operators_prepare(struct mw_operators *operators, const struct mw_compute *compute,

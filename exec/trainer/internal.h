@@ -208,6 +208,7 @@ struct mw_trainer {
 
     struct mw_trainer_vectors vectors;
     struct mw_trainer_durable durable;
+    int64_t program_bytes; /* as struct mw_trainer_use has it */
     int64_t next_step;
     struct mw_loss_scale scale; /* loss scale of the next step */
     bool pending;               /* gradients of the previous step wait for a delayed update */
@@ -292,6 +293,9 @@ bool mw_trainer_report_last(struct mw_trainer *trainer, bool good, GError **erro
 void mw_trainer_free_late(struct mw_trainer *trainer);
 /* Largest wish among all ranks' of what they told, 0: none. */
 int mw_trainer_wish_of(const double told[MW_TOLD_COUNT]);
+
+/* --- exec/trainer/use.c --- */
+void mw_trainer_find_program(struct mw_trainer *trainer);
 
 /* --- exec/trainer/threads.c --- */
 /* Returns false with *error if the system refuses a thread that the run will need. */

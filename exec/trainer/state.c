@@ -101,44 +101,46 @@ array_at(const struct mw_trainer *trainer, uint32_t chunk, int kept, int64_t at_
     return mw_storage_address(&trainer->storage, reachable(trainer, chunk), array + at_bytes);
 }
 
-/* Puts values of a chunk where they lie in fp32: in the state, or in `whole` for an array whose
- * blocks can only be made together. */
+/* Makes elements of an array of a chunk, which begin a block; 0 where no piece has them. */
 static bool
-start_piece(struct mw_trainer *trainer, uint32_t chunk, int kept, const struct mw_piece *piece,
-            float *made, float *whole, GError **error)
+make_stretch(const struct mw_trainer *trainer, uint32_t chunk, int kept, int64_t first,
+             int64_t count, float *made, GError **error)
 {
-    const struct mw_tensor *tensor = &trainer->plan->tensors[piece->tensor];
+    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
 
-    for (int64_t i = 0; i < piece->elements; i += PIECE_ELEMENTS) {
-        int64_t count = MIN(PIECE_ELEMENTS, piece->elements - i), at = piece->at + i;
-        float *values = whole ? whole + at : made;
-        if (!make_state(trainer, kept, tensor, piece->tile, piece->first + i, count, MW_DTYPE_FP32,
-                        values, error) ||
-            (!whole && !copy_state(trainer, array_at(trainer, chunk, kept, 4 * at), values,
-                                   4 * count, error)))
+    memset(made, 0, (size_t)count * sizeof *made);
+    for (int64_t i = 0; i < it->piece_count; i++) {
+        const struct mw_piece *piece = &it->pieces[i];
+        int64_t begin = MAX(piece->at, first);
+        int64_t end = MIN(piece->at + piece->elements, first + count);
+        if (begin < end && !make_state(trainer, kept, &trainer->plan->tensors[piece->tensor],
+                                       piece->tile, piece->first + begin - piece->at, end - begin,
+                                       MW_DTYPE_FP32, made + begin - first, error))
             return false;
     }
     return true;
 }
 
+G_STATIC_ASSERT(PIECE_ELEMENTS % MW_KEPT_BLOCK == 0);
+
 static bool
 start_array(struct mw_trainer *trainer, uint32_t chunk, int kept, float *made, GError **error)
 {
-    const struct mw_trainer_chunk *it = &trainer->chunks[chunk];
     enum mw_dtype dtype = mw_optimizer_row(trainer->plan->shape.optimizer)->dtypes[kept];
     int64_t elements = trainer->plan->chunks[chunk].elements;
-    bool narrow = dtype != MW_DTYPE_FP32;
-    g_autofree float *whole = narrow ? g_new0(float, elements + 1) : NULL;
-    g_autofree char *blocks = narrow ? g_malloc((gsize)mw_dtype_bytes(dtype, elements) + 1) : NULL;
+    g_autofree char *blocks = g_malloc((gsize)mw_dtype_bytes(dtype, PIECE_ELEMENTS));
 
-    for (int64_t i = 0; i < it->piece_count; i++)
-        if (!start_piece(trainer, chunk, kept, &it->pieces[i], made, whole, error))
+    for (int64_t at = 0; at < elements; at += PIECE_ELEMENTS) {
+        int64_t count = MIN(PIECE_ELEMENTS, elements - at);
+        struct mw_kept_span span = mw_kept_span(dtype, at, count);
+        if (!make_stretch(trainer, chunk, kept, at, count, made, error))
             return false;
-    if (!narrow)
-        return true;
-    mw_kept_narrow(dtype, whole, elements, blocks);
-    return copy_state(trainer, array_at(trainer, chunk, kept, 0), blocks,
-                      mw_dtype_bytes(dtype, elements), error);
+        mw_kept_narrow(dtype, made, count, blocks);
+        if (!copy_state(trainer, array_at(trainer, chunk, kept, span.at_bytes), blocks, span.bytes,
+                        error))
+            return false;
+    }
+    return true;
 }
 
 /* Moments begin as zero, as reserved memory does; a set may still hold another chunk's. */

@@ -486,6 +486,7 @@ verify_start(const struct mw_trainer *trainer, GError **error)
 static bool
 make_state(struct mw_trainer *trainer, GError **error)
 {
+    mw_trainer_find_program(trainer);
     return (resumes(trainer) ? mw_trainer_resume(trainer, error)
                              : mw_trainer_start_state(trainer, error)) &&
            mw_trainer_start_versions(trainer, error);

@@ -204,8 +204,13 @@ int mw_trainer_ended_by(const struct mw_trainer *trainer);
 bool mw_trainer_has_diverged(const struct mw_trainer *trainer);
 
 struct mw_trainer_use {
-    int64_t reserved_bytes[MW_TIER_COUNT];       /* for all slots; the most that the run ever
-                                                  * holds */
+    int64_t reserved_bytes[MW_TIER_COUNT];       /* for all that the plan counts; the most that
+                                                  * the run ever holds */
+    int64_t scratch_bytes;                       /* host memory beside it that the device's kernels
+                                                  * and saves write */
+    int64_t program_bytes;                       /* host memory that the process had beside both
+                                                  * when all was set up, before any state was
+                                                  * made; -1: not known */
     int64_t nvme_read_bytes, nvme_written_bytes; /* by the drives, since they were opened */
 };
 struct mw_trainer_use mw_trainer_use(const struct mw_trainer *trainer);

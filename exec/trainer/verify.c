@@ -279,6 +279,7 @@ check_ranks(struct work *work, GError **error)
     }
     verified->ranks = MIN(verified->ranks, MW_VERIFY_RANKS_MAX);
     verified->ranks_here = (int)work->ranks->len;
+    verified->ranks_ran = MAX(verified->ranks_here, work->options->noted_ranks);
     const bool all_ran_here = verified->ranks && work->options->noted_ranks == verified->ranks;
     if (all_ran_here)
         find_lost_ranks(work);

@@ -59,6 +59,7 @@ struct mw_verify_missing {
 
 struct mw_verified {
     int ranks, ranks_here;          /* ranks of the run; ranks with a record in these directories */
+    int ranks_ran;                  /* that ran here, as far as is known */
     struct mw_verify_step steps[3]; /* newest first; three if ranks differ */
     int step_count;
     int newest;         /* index of the step that a resume takes, which all ranks here have; -1:

@@ -421,6 +421,21 @@ nearest_sharers(const struct mw_model *model, const struct mw_settings *s, int64
     return proposed(below, above, most, "1");
 }
 
+/* ", or {seq=22}": the longest sequences, no longer than these, that so many can share; "": there
+ * are none. */
+static char *
+nearest_length(const struct mw_model *model, const struct mw_settings *s, int64_t dp)
+{
+    int64_t slices = s->sequence_parallel == 1 ? s->tp : 1;
+    int64_t unit = s->cp * (s->cp_kind == MW_CONTEXT_RING ? 2 * slices : slices);
+    struct mw_settings shorter = *s;
+
+    shorter.seq = s->seq / unit * unit;
+    return shorter.seq > 0 && can_share(model, &shorter, dp, s->cp)
+               ? mw_spelled_printf(", or {seq=%" G_GINT64_FORMAT "}", shorter.seq)
+               : g_strdup("");
+}
+
 /* What keeps sequences of the model whole, whatever their length; NULL: nothing. */
 static const char *
 keeps_sequences_whole(const struct mw_model *model, const struct mw_settings *s, int64_t dp,
@@ -472,6 +487,7 @@ check_context(const struct mw_model *model, const struct mw_settings *s, int64_t
                               " key and value heads of %smodel %s",
                               model->heads / s->tp, MAX(1, keys), s->tp > 1 ? "each slice of " : "",
                               model->name);
+    g_autofree char *length = nearest_length(model, s, dp);
     struct mw_settings without = *s;
     without.sequence_parallel = 0;
     if (s->sequence_parallel == 1 && can_share(model, &without, dp, s->cp))
@@ -482,12 +498,12 @@ check_context(const struct mw_model *model, const struct mw_settings *s, int64_t
                          s->cp, s->tp, nearest);
     return mw_refuse(error,
                      "{cp=%" G_GINT64_FORMAT "}: must divide %s%sthe %" G_GINT64_FORMAT
-                     " tokens of a sequence%s; give %s",
+                     " tokens of a sequence%s; give %s%s",
                      s->cp, ranks,
                      s->cp_kind != MW_CONTEXT_RING ? ""
                      : dp                          ? "and twice it "
                                                    : "half of ",
-                     s->seq, heads, nearest);
+                     s->seq, heads, nearest, length);
 }
 
 static int64_t

@@ -64,6 +64,15 @@ prepare(void *backend, const struct mw_compute *compute, GError **error)
     return mw_operators_prepare(enter(backend)->operators, compute, error);
 }
 
+static int64_t
+scratch_bytes(const void *backend)
+{
+    const struct cpu *cpu = backend;
+
+    return mw_cpu_device_scratch_bytes(cpu->device) +
+           (cpu->operators ? mw_operators_scratch_bytes(cpu->operators) : 0);
+}
+
 static bool
 compute(void *backend, const struct mw_compute *compute, GError **error)
 {
@@ -191,6 +200,7 @@ const struct mw_backend mw_backend_cpu = {
     .open = open_cpu,
     .close = close_cpu,
     .prepare = prepare,
+    .scratch_bytes = scratch_bytes,
     .compute = compute,
     .copy = copy,
     .accumulate = accumulate,
