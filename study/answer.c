@@ -30,6 +30,7 @@ mw_answer_take(struct mw_answer *answer, struct mw_variants *variants)
     uint32_t count;
 
     answer->variants = variants;
+    answer->known = mw_known_steps_new();
     answer->plan = variants->plans[*mw_variants_last(variants, &count)];
 }
 
@@ -46,13 +47,18 @@ answer_of(struct mw_choice *choice, GError **error)
         mw_answer_take(answer, mw_build_variants(answer->sizing, g_steal_pointer(&choice->plan)));
     if (answer->plan)
         mw_result_set_stages(answer->plan, answer->result);
-    if (answer->plan == simulated)
-        return answer;
-    mw_engine_result_clear(&choice->engine);
-    if (mw_evaluate_plan(answer->plan, answer->sizing->hardware, true, &choice->engine, error))
-        return answer;
-    mw_answer_free(answer);
-    return NULL;
+    if (answer->plan != simulated) {
+        mw_engine_result_clear(&choice->engine);
+        if (!mw_evaluate_plan(answer->plan, answer->sizing->hardware, true, &choice->engine,
+                              error)) {
+            mw_answer_free(answer);
+            return NULL;
+        }
+    }
+    if (answer->plan)
+        mw_known_steps_add(answer->known, answer->plan, answer->sizing->hardware,
+                           choice->engine.step_ns);
+    return answer;
 }
 
 struct mw_answer *
@@ -88,6 +94,7 @@ mw_answer_free(struct mw_answer *answer)
     if (!answer)
         return;
     mw_result_free(answer->result);
+    mw_known_steps_free(answer->known);
     mw_variants_free(answer->variants);
     mw_sizing_free(answer->sizing);
     free(answer->timeline.rows);

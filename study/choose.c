@@ -88,10 +88,10 @@ mw_choice_rate(struct mw_choice *choice)
         if (!choice->plan)
             return 0;
         choice->simulated = true;
-        choice->step_s =
-            mw_evaluate_plan(choice->plan, choice->sizing->hardware, true, &choice->engine, NULL)
-                ? choice->engine.step_ns * 1e-9
-                : INFINITY;
+        choice->step_s = mw_evaluate_plan(choice->plan, choice->sizing->hardware,
+                                          choice->keeps_plan, &choice->engine, NULL)
+                             ? choice->engine.step_ns * 1e-9
+                             : INFINITY;
     }
     return mw_tokens_per_step(choice->sizing) / choice->step_s;
 }
