@@ -21,28 +21,19 @@ costs_of(const struct mw_plan *plan, const struct mw_hardware *hardware, bool un
         costs->capacity[c] = NO_LIMIT;
 }
 
-static bool
-run(const struct mw_plan *plan, const struct mw_costs *costs, bool keep_timeline,
-    struct mw_engine_result *result, GError **error)
-{
-    struct mw_engine_options options = {0, keep_timeline};
-    char why[256];
-
-    mw_progress_simulates();
-    if (mw_engine_run(plan, costs, options, result, why, sizeof why))
-        return true;
-    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "this plan on this machine: %s", why);
-    return false;
-}
-
 bool
 mw_evaluate_plan(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
                  struct mw_engine_result *result, GError **error)
 {
+    struct mw_engine_options options = {.keep_timeline = keep_timeline};
     struct mw_costs costs;
+    char why[256];
 
+    mw_progress_simulates();
     costs_of(plan, hardware, false, &costs);
-    bool done = run(plan, &costs, keep_timeline, result, error);
+    bool done = mw_engine_run(plan, &costs, options, result, why, sizeof why);
+    if (!done)
+        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "this plan on this machine: %s", why);
     mw_costs_clear(&costs);
     return done;
 }
@@ -56,7 +47,9 @@ struct known_step {
 };
 
 struct mw_known_steps {
-    GArray *steps; /* struct known_step */
+    GArray *steps;      /* struct known_step */
+    GPtrArray *graphs;  /* of plans that were run, */
+    GPtrArray *planned; /* and the plans */
 };
 
 static void
@@ -74,6 +67,8 @@ mw_known_steps_new(void)
 
     known->steps = g_array_new(FALSE, FALSE, sizeof(struct known_step));
     g_array_set_clear_func(known->steps, clear_step);
+    known->graphs = g_ptr_array_new_with_free_func((GDestroyNotify)mw_engine_graph_free);
+    known->planned = g_ptr_array_new();
     return known;
 }
 
@@ -83,6 +78,8 @@ mw_known_steps_free(struct mw_known_steps *known)
     if (!known)
         return;
     g_array_unref(known->steps);
+    g_ptr_array_unref(known->graphs);
+    g_ptr_array_unref(known->planned);
     g_free(known);
 }
 
@@ -121,11 +118,34 @@ mw_known_steps_add(struct mw_known_steps *known, const struct mw_plan *plan,
     keep_step(known, plan, &costs, (double)step_ns * 1e-9);
 }
 
+/* INFINITY if the plan is refused. */
+static double
+simulate_step(struct mw_known_steps *known, const struct mw_plan *plan,
+              const struct mw_costs *costs)
+{
+    struct mw_engine_options options = {0};
+    struct mw_engine_result result;
+    guint at;
+
+    mw_progress_simulates();
+    if (known && !g_ptr_array_find(known->planned, plan, &at)) {
+        at = known->graphs->len;
+        g_ptr_array_add(known->graphs, mw_engine_graph_new(plan, NULL, 0));
+        g_ptr_array_add(known->planned, (gpointer)plan);
+    }
+    const struct mw_engine_graph *graph = known ? known->graphs->pdata[at] : NULL;
+    bool done = graph ? mw_engine_run_graph(graph, costs, options, &result, NULL, 0)
+                      : mw_engine_run(plan, costs, options, &result, NULL, 0);
+    double step_s = done ? (double)result.step_ns * 1e-9 : INFINITY;
+
+    mw_engine_result_clear(&result);
+    return step_s;
+}
+
 double
 mw_known_step_s(struct mw_known_steps *known, const struct mw_plan *plan,
                 const struct mw_hardware *hardware, bool uncontended)
 {
-    struct mw_engine_result result;
     struct mw_costs costs;
 
     costs_of(plan, hardware, uncontended, &costs);
@@ -134,9 +154,7 @@ mw_known_step_s(struct mw_known_steps *known, const struct mw_plan *plan,
         mw_costs_clear(&costs);
         return step->step_s;
     }
-    double step_s =
-        run(plan, &costs, false, &result, NULL) ? (double)result.step_ns * 1e-9 : INFINITY;
-    mw_engine_result_clear(&result);
+    double step_s = simulate_step(known, plan, &costs);
     keep_step(known, plan, &costs, step_s);
     return step_s;
 }
