@@ -465,6 +465,8 @@ fill_result(struct mw_engine *engine, struct mw_engine_result *result)
     result->rounds_skipped = engine->rounds_skipped;
     result->rounds_by_mean = engine->rounds_by_mean;
     result->ops_repeated = engine->ops_repeated;
+    result->period_ns = engine->period_ns;
+    result->period_micro_batches = engine->period_micro_batches;
     result->timeline.rows = engine->rows;
     result->timeline.row_count = engine->rows ? engine->row_count : 0;
     engine->rows = NULL;

@@ -47,10 +47,12 @@ struct mw_engine_result {
     int64_t rounds_by_mean; /* rounds of sections that take the mean of the last rounds, as no state
                              * recurred */
     uint64_t ops_repeated;  /* of the ops that are done, those that were not run one by one */
-    uint64_t reshares;      /* number of times that speeds were recomputed */
-    int64_t *lane_busy_ns;  /* [lane_count] time in which the lane has an op of the last step in
+    int64_t period_ns; /* after which the state was the same again, as long as ops are alike; */
+    uint32_t period_micro_batches; /* so many further on in all lanes.  0: no state recurred */
+    uint64_t reshares;             /* number of times that speeds were recomputed */
+    int64_t *lane_busy_ns;   /* [lane_count] time in which the lane has an op of the last step in
                              * flight that waits neither for its match nor for its turn */
-    double *channel_busy_ns;     /* [channel_count] integral of the share used by one step's ops */
+    double *channel_busy_ns; /* [channel_count] integral of the share used by one step's ops */
     struct mw_timeline timeline; /* empty unless kept; rows sorted by op.  Skipped rounds have no
                                   * rows: the timeline is of a shorter step */
 };

@@ -143,6 +143,7 @@ struct mw_engine_graph {
     uint32_t match_count;
     struct mw_lane_period *periods; /* [lane_count] NULL: the plan has no rounds */
     uint32_t period_lane;           /* lane whose rounds are counted */
+    uint32_t round_micro_batches;
 };
 
 struct mw_engine {
@@ -165,6 +166,8 @@ struct mw_engine {
     uint32_t look_at;           /* entry of lane_ops at which a round of it begins, or MW_NONE */
     bool looks;                 /* that round has just begun */
     uint64_t ops_repeated;
+    int64_t period_ns;
+    uint32_t period_micro_batches;
     struct mw_lane_state *lanes;
     uint32_t *lane_queue, lane_queue_count;
 

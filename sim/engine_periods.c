@@ -181,6 +181,7 @@ mw_engine_find_periods(struct mw_engine_graph *graph)
         found = find_rounds(&finder);
     }
     g_free(finder.met);
+    graph->round_micro_batches = finder.micro_batches;
     if (!found)
         g_clear_pointer(&graph->periods, g_free);
 }
@@ -537,6 +538,8 @@ find_again(struct mw_engine *engine, const struct state *now, uint32_t look)
         if (!are_same(from, now))
             continue;
         struct leap leap = {rounds, now->now_ns - from->now_ns, times_alike(engine, rounds)};
+        engine->period_ns = leap.time_ns;
+        engine->period_micro_batches = rounds * engine->graph->round_micro_batches;
         if (leap.often > 0)
             move_on(engine, from, &leap);
         return true;

@@ -81,6 +81,8 @@ mw_choice_rate(struct mw_choice *choice)
 {
     if (!choice->simulated && !choice->keeps_plan && fits(choice)) {
         choice->step_s = folded_step_s(choice->sizing);
+        if (choice->step_s <= 0)
+            choice->step_s = mw_step_by_few_s(choice->sizing);
         choice->simulated = choice->step_s > 0;
     }
     if (!choice->simulated) {

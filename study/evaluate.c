@@ -11,6 +11,8 @@
 #include "sim/kernels.h"
 
 #define NO_LIMIT 1e30
+/* Beside those that stages keep, in a plan that stands for one with more. */
+#define FEW_MICRO_BATCHES 8
 
 static void
 costs_of(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended,
@@ -36,6 +38,42 @@ mw_evaluate_plan(const struct mw_plan *plan, const struct mw_hardware *hardware,
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "this plan on this machine: %s", why);
     mw_costs_clear(&costs);
     return done;
+}
+
+/* --- steps by fewer micro-batches ------------------------------------------------------------- */
+
+/* Enough that all stages take turns at once, and have done so before. */
+static int64_t
+fewer_micro_batches(const struct mw_sizing *sizing)
+{
+    int64_t all = sizing->settings.grad_accum, grain = sizing->stretches > 1 ? sizing->pp : 1;
+    int64_t enough = (5 * sizing->pp / 2 + FEW_MICRO_BATCHES) * sizing->stretches;
+
+    return all - (all - enough) / grain * grain;
+}
+
+/* Every stage begins and ends a step with micro-batches of its own, and between them does the same
+ * for each.  Once a state has recurred, a step with more micro-batches is longer by the time
+ * between. */
+double
+mw_step_by_few_s(const struct mw_sizing *sizing)
+{
+    int64_t fewer = fewer_micro_batches(sizing), missing = sizing->settings.grad_accum - fewer;
+    struct mw_sizing *few = missing >= fewer ? mw_sizing_fewer(sizing, fewer) : NULL;
+    struct mw_plan *plan = few ? mw_build_small_plan(few) : NULL;
+    struct mw_engine_result engine = {0};
+    double step_s = 0;
+
+    if (plan && mw_cost_lateness(plan, sizing->hardware) == 1 &&
+        mw_evaluate_plan(plan, sizing->hardware, false, &engine, NULL) &&
+        engine.period_micro_batches && missing % engine.period_micro_batches == 0)
+        step_s =
+            (double)(engine.step_ns + missing / engine.period_micro_batches * engine.period_ns) *
+            1e-9;
+    mw_engine_result_clear(&engine);
+    mw_plan_free(plan);
+    mw_sizing_free_fewer(few);
+    return step_s;
 }
 
 /* --- steps that are known --------------------------------------------------------------------- */

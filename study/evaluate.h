@@ -10,6 +10,9 @@
  * machine decades, or that needs something the machine lacks. */
 bool mw_evaluate_plan(const struct mw_plan *plan, const struct mw_hardware *hardware,
                       bool keep_timeline, struct mw_engine_result *result, GError **error);
+/* The step of a pipeline with many micro-batches, to the ns, by a plan with fewer and the time of
+ * those that it lacks, which are alike; 0 if that cannot be said exactly. */
+double mw_step_by_few_s(const struct mw_sizing *sizing);
 /* Steady step time in seconds, INFINITY if the engine refuses; `uncontended` removes the limits of
  * all channels (the longest path). */
 double mw_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended);

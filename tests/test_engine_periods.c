@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/engine.h"
+#include "study/evaluate.h"
 #include "tests/cases.h"
 #include "tests/random_request.h"
 
@@ -126,20 +127,12 @@ test_filled_bubbles(void)
 
 static struct mw_sizing *
 sizing_of(const struct mw_model *model, const struct mw_hardware *hardware,
-          enum mw_schedule schedule)
+          struct mw_settings asked)
 {
     struct mw_request request = {model, hardware};
-    struct mw_settings asked, resolved;
+    struct mw_settings resolved;
     g_autoptr(GError) error = NULL;
 
-    mw_settings_init(&asked);
-    asked.strategy = MW_STRATEGY_DDP;
-    asked.micro_batch = 1;
-    asked.pp = 4;
-    asked.grad_accum = 64;
-    asked.schedule = schedule;
-    if (schedule == MW_SCHEDULE_INTERLEAVED)
-        asked.virtual_stages = 2;
     mw_settings_complete(&request, &asked, &resolved, &error);
     g_assert_no_error(error);
     struct mw_sizing *sizing = mw_sizing_new(model, hardware, &resolved, &error);
@@ -169,7 +162,16 @@ test_schedules(void)
     g_assert_no_error(error);
     struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
-        struct mw_sizing *sizing = sizing_of(&model, &hardware, rows[i].schedule);
+        struct mw_settings asked;
+        mw_settings_init(&asked);
+        asked.strategy = MW_STRATEGY_DDP;
+        asked.micro_batch = 1;
+        asked.pp = 4;
+        asked.grad_accum = 64;
+        asked.schedule = rows[i].schedule;
+        if (asked.schedule == MW_SCHEDULE_INTERLEAVED)
+            asked.virtual_stages = 2;
+        struct mw_sizing *sizing = sizing_of(&model, &hardware, asked);
         struct mw_plan *plan = mw_build_plan(sizing);
         double share = compare(plan, &hardware);
         g_test_message("%s: %.1f%% of the ops", mw_schedule_row(rows[i].schedule)->name,
@@ -178,6 +180,65 @@ test_schedules(void)
         mw_plan_free(plan);
         mw_sizing_free(sizing);
     }
+    mw_profile_free(profile);
+}
+
+/* A step of many micro-batches follows from one of fewer, to the ns. */
+static void
+test_fewer(void)
+{
+    int known = 0, looked = 0;
+
+    for (guint32 seed = 730000; looked < REQUESTS / 4; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+
+        random_request_init(&request, seed);
+        if (seed % 3 == 0)
+            random_request_fill_bubbles(&request);
+        random_request_stages(&request);
+        if (request.settings.grad_accum > 0)
+            request.settings.grad_accum *= 16 + seed % 5;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing || sizing->pp == 1)
+            continue;
+        double step_s = mw_step_by_few_s(sizing);
+        if (step_s > 0) {
+            struct mw_plan *plan = mw_build_plan(sizing);
+            g_assert_cmpfloat(step_s, ==, mw_step_s(plan, sizing->hardware, false));
+            mw_plan_free(plan);
+            known++;
+        }
+        looked++;
+    }
+    g_test_message("%d of %d steps follow from shorter ones", known, looked);
+    g_assert_cmpint(known, >, looked / 10);
+}
+
+/* Each stage cuts its optimizer step by its own parameters. */
+static void
+test_fewer_of_unequal_stages(void)
+{
+    g_autoptr(GError) error = NULL;
+    struct mw_profile *profile = mw_hwprofile_load("dgx-a100", &error);
+    struct mw_settings asked;
+    struct mw_model model;
+
+    g_assert_no_error(error);
+    mw_model_load("gpt3-13b", &model, &error);
+    g_assert_no_error(error);
+    struct mw_hardware hardware = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+    mw_settings_init(&asked);
+    asked.strategy = MW_STRATEGY_ZERO1;
+    asked.nodes = 4;
+    asked.micro_batch = 1;
+    asked.pp = 8;
+    asked.grad_accum = 64;
+    struct mw_sizing *sizing = sizing_of(&model, &hardware, asked);
+    struct mw_plan *plan = mw_build_plan(sizing);
+    g_assert_cmpfloat(mw_step_by_few_s(sizing), ==, mw_step_s(plan, &hardware, false));
+    mw_plan_free(plan);
+    mw_sizing_free(sizing);
     mw_profile_free(profile);
 }
 
@@ -190,5 +251,7 @@ main(int argc, char **argv)
     g_test_add_func("/engine-periods/pipelines", test_pipelines);
     g_test_add_func("/engine-periods/filled-bubbles", test_filled_bubbles);
     g_test_add_func("/engine-periods/schedules", test_schedules);
+    g_test_add_func("/engine-periods/fewer", test_fewer);
+    g_test_add_func("/engine-periods/fewer-of-unequal-stages", test_fewer_of_unequal_stages);
     return g_test_run();
 }
