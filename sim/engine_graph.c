@@ -101,15 +101,17 @@ wait_of(struct mw_engine_graph *graph, uint32_t index)
 
     if (!graph->plan->section_count) {
         wait.lane = graph->plan->ops[number].lane;
-        wait.done = graph->places.first[number] + 1;
+        wait.done = (uint32_t)graph->places.first[number] + 1;
         return wait;
     }
-    wait.done = place_of_number(graph, number, &wait.lane) + 1;
+    int64_t done = place_of_number(graph, number, &lane) + 1;
+    wait.lane = lane;
+    wait.done = (uint32_t)done;
     for (int level = 0; level < MW_SECTION_LEVELS; level++) {
         int32_t by = graph->plan->dep_strides[index].by[level];
         if (by)
             graph->wait_strides[index].by[level] =
-                place_of_number(graph, (int64_t)number + by, &lane) + 1 - wait.done;
+                place_of_number(graph, (int64_t)number + by, &lane) + 1 - done;
     }
     return wait;
 }

@@ -85,8 +85,8 @@ struct mw_link {
 /* The condition an op waits for: a lane has done this many ops of a step, counted in round 0 of
  * each section that contains the op.  `back` is 1 for the previous step. */
 struct mw_wait {
-    uint32_t lane, back;
-    int64_t done;
+    uint32_t lane : 31, back : 1;
+    uint32_t done; /* a step has at most 2^31 ops */
 };
 
 /* The growth of that number from round to round. */
@@ -235,7 +235,7 @@ mw_wait_until(const struct mw_engine *engine, const struct mw_lane_state *lane, 
 {
     const struct mw_wait *wait = &engine->graph->waits[index];
     int64_t until =
-        ((int64_t)lane->step - wait->back) * engine->lanes[wait->lane].length + wait->done;
+        ((int64_t)lane->step - (int64_t)wait->back) * engine->lanes[wait->lane].length + wait->done;
 
     for (int level = 0; engine->graph->wait_strides && level < MW_SECTION_LEVELS; level++)
         until += engine->graph->wait_strides[index].by[level] * lane->round[level];

@@ -30,7 +30,8 @@ mw_answer_take(struct mw_answer *answer, struct mw_variants *variants)
     uint32_t count;
 
     answer->variants = variants;
-    answer->known = mw_known_steps_new();
+    if (!answer->known)
+        answer->known = mw_known_steps_new();
     answer->plan = variants->plans[*mw_variants_last(variants, &count)];
 }
 
@@ -43,22 +44,19 @@ answer_of(struct mw_choice *choice, GError **error)
 
     answer->result = mw_result_new();
     answer->sizing = g_steal_pointer(&choice->sizing);
+    answer->known = g_steal_pointer(&choice->known);
     if (choice->plan)
         mw_answer_take(answer, mw_build_variants(answer->sizing, g_steal_pointer(&choice->plan)));
     if (answer->plan)
         mw_result_set_stages(answer->plan, answer->result);
-    if (answer->plan != simulated) {
-        mw_engine_result_clear(&choice->engine);
-        if (!mw_evaluate_plan(answer->plan, answer->sizing->hardware, true, &choice->engine,
-                              error)) {
-            mw_answer_free(answer);
-            return NULL;
-        }
-    }
-    if (answer->plan)
-        mw_known_steps_add(answer->known, answer->plan, answer->sizing->hardware,
-                           choice->engine.step_ns);
-    return answer;
+    if (answer->plan == simulated)
+        return answer;
+    mw_engine_result_clear(&choice->engine);
+    if (mw_known_evaluate(answer->known, answer->plan, answer->sizing->hardware, true,
+                          &choice->engine, error))
+        return answer;
+    mw_answer_free(answer);
+    return NULL;
 }
 
 struct mw_answer *

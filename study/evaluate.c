@@ -27,17 +27,7 @@ bool
 mw_evaluate_plan(const struct mw_plan *plan, const struct mw_hardware *hardware, bool keep_timeline,
                  struct mw_engine_result *result, GError **error)
 {
-    struct mw_engine_options options = {.keep_timeline = keep_timeline};
-    struct mw_costs costs;
-    char why[256];
-
-    mw_progress_simulates();
-    costs_of(plan, hardware, false, &costs);
-    bool done = mw_engine_run(plan, &costs, options, result, why, sizeof why);
-    if (!done)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "this plan on this machine: %s", why);
-    mw_costs_clear(&costs);
-    return done;
+    return mw_known_evaluate(NULL, plan, hardware, keep_timeline, result, error);
 }
 
 /* --- steps by fewer micro-batches ------------------------------------------------------------- */
@@ -146,44 +136,49 @@ keep_step(struct mw_known_steps *known, const struct mw_plan *plan, struct mw_co
         mw_costs_clear(costs);
 }
 
-void
-mw_known_steps_add(struct mw_known_steps *known, const struct mw_plan *plan,
-                   const struct mw_hardware *hardware, int64_t step_ns)
+/* False with *error if the engine refuses the plan. */
+static bool
+run(struct mw_known_steps *known, const struct mw_plan *plan, const struct mw_costs *costs,
+    bool keep_timeline, struct mw_engine_result *result, GError **error)
 {
-    struct mw_costs costs;
-
-    costs_of(plan, hardware, false, &costs);
-    keep_step(known, plan, &costs, (double)step_ns * 1e-9);
-}
-
-/* INFINITY if the plan is refused. */
-static double
-simulate_step(struct mw_known_steps *known, const struct mw_plan *plan,
-              const struct mw_costs *costs)
-{
-    struct mw_engine_options options = {0};
-    struct mw_engine_result result;
+    struct mw_engine_options options = {.keep_timeline = keep_timeline};
+    const struct mw_engine_graph *graph = NULL;
+    char why[256];
     guint at;
 
     mw_progress_simulates();
     if (known && !g_ptr_array_find(known->planned, plan, &at)) {
         at = known->graphs->len;
-        g_ptr_array_add(known->graphs, mw_engine_graph_new(plan, NULL, 0));
+        g_ptr_array_add(known->graphs, mw_engine_graph_new(plan, why, sizeof why));
         g_ptr_array_add(known->planned, (gpointer)plan);
     }
-    const struct mw_engine_graph *graph = known ? known->graphs->pdata[at] : NULL;
-    bool done = graph ? mw_engine_run_graph(graph, costs, options, &result, NULL, 0)
-                      : mw_engine_run(plan, costs, options, &result, NULL, 0);
-    double step_s = done ? (double)result.step_ns * 1e-9 : INFINITY;
+    if (known)
+        graph = known->graphs->pdata[at];
+    if (graph ? mw_engine_run_graph(graph, costs, options, result, why, sizeof why)
+              : mw_engine_run(plan, costs, options, result, why, sizeof why))
+        return true;
+    g_set_error(error, MW_ERROR, MW_ERROR_INVALID, "this plan on this machine: %s", why);
+    return false;
+}
 
-    mw_engine_result_clear(&result);
-    return step_s;
+bool
+mw_known_evaluate(struct mw_known_steps *known, const struct mw_plan *plan,
+                  const struct mw_hardware *hardware, bool keep_timeline,
+                  struct mw_engine_result *result, GError **error)
+{
+    struct mw_costs costs;
+
+    costs_of(plan, hardware, false, &costs);
+    bool done = run(known, plan, &costs, keep_timeline, result, error);
+    keep_step(known, plan, &costs, done ? (double)result->step_ns * 1e-9 : INFINITY);
+    return done;
 }
 
 double
 mw_known_step_s(struct mw_known_steps *known, const struct mw_plan *plan,
                 const struct mw_hardware *hardware, bool uncontended)
 {
+    struct mw_engine_result result;
     struct mw_costs costs;
 
     costs_of(plan, hardware, uncontended, &costs);
@@ -192,7 +187,9 @@ mw_known_step_s(struct mw_known_steps *known, const struct mw_plan *plan,
         mw_costs_clear(&costs);
         return step->step_s;
     }
-    double step_s = simulate_step(known, plan, &costs);
+    double step_s =
+        run(known, plan, &costs, false, &result, NULL) ? (double)result.step_ns * 1e-9 : INFINITY;
+    mw_engine_result_clear(&result);
     keep_step(known, plan, &costs, step_s);
     return step_s;
 }

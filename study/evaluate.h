@@ -23,8 +23,10 @@ double mw_step_s(const struct mw_plan *plan, const struct mw_hardware *hardware,
 struct mw_known_steps;
 struct mw_known_steps *mw_known_steps_new(void);
 void mw_known_steps_free(struct mw_known_steps *known); /* NULL is allowed */
-void mw_known_steps_add(struct mw_known_steps *known, const struct mw_plan *plan,
-                        const struct mw_hardware *hardware, int64_t step_ns);
+/* As mw_evaluate_plan. */
+bool mw_known_evaluate(struct mw_known_steps *known, const struct mw_plan *plan,
+                       const struct mw_hardware *hardware, bool keep_timeline,
+                       struct mw_engine_result *result, GError **error);
 double mw_known_step_s(struct mw_known_steps *known, const struct mw_plan *plan,
                        const struct mw_hardware *hardware, bool uncontended);
 /* The mean over the cycle of variants that goes on for ever. */

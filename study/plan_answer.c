@@ -186,9 +186,9 @@ fill_speed(const struct mw_question *question, struct mw_answer *answer, GError 
     const struct mw_hardware *hw = question->hardware;
     struct mw_engine_result engine;
 
-    if (!mw_evaluate_plan(answer->plan, &hw[MW_OUTLOOK_TYPICAL], true, &engine, error))
+    if (!mw_known_evaluate(answer->known, answer->plan, &hw[MW_OUTLOOK_TYPICAL], true, &engine,
+                           error))
         return false;
-    mw_known_steps_add(answer->known, answer->plan, &hw[MW_OUTLOOK_TYPICAL], engine.step_ns);
     r->simulated = true;
     for (int o = 0; o < MW_OUTLOOK_COUNT; o++)
         r->step_time_s[o] = o == MW_OUTLOOK_TYPICAL

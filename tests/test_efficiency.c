@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "study/evaluate.h"
 #include "tests/cases.h"
 #include "tests/random_request.h"
@@ -159,6 +160,12 @@ test_profile(gconstpointer name)
     mw_profile_free(profile);
 }
 
+static void
+count_plans(void *data, const char *doing, int simulated)
+{
+    *(int *)data = simulated;
+}
+
 /* A step is simulated once for each machine that costs its plan something else, and has the time
  * that it has alone. */
 static void
@@ -167,6 +174,8 @@ test_known_steps(void)
     struct random_request request;
     GPtrArray *candidates = NULL;
     const struct mw_sizing *sizing = NULL;
+    struct mw_engine_result result;
+    int simulated = 0;
 
     for (guint32 seed = 0; !sizing; seed++) {
         g_clear_pointer(&candidates, g_ptr_array_unref);
@@ -178,18 +187,27 @@ test_known_steps(void)
     struct mw_hardware slower = request.hardware;
     slower.gpu_achievable_flops /= 2;
     slower.gpu_operator_bytes_per_s /= 2;
+    double step_s = mw_step_s(plan, &request.hardware, false);
+    double free_s = mw_step_s(plan, &request.hardware, true);
+    double slower_s = mw_step_s(plan, &slower, false);
+    g_assert_cmpfloat(slower_s, >, step_s);
 
-    mw_known_steps_add(known, plan, &request.hardware, 7);
-    g_assert_cmpfloat(mw_known_step_s(known, plan, &request.hardware, false), ==, 7 * 1e-9);
-    g_assert_cmpfloat(mw_known_step_s(known, plan, &request.hardware, true), ==,
-                      mw_step_s(plan, &request.hardware, true));
-    g_assert_cmpfloat(mw_known_step_s(known, plan, &slower, false), ==,
-                      mw_step_s(plan, &slower, false));
-    g_assert_cmpfloat(mw_known_step_s(known, again, &request.hardware, false), ==,
-                      mw_step_s(again, &request.hardware, false));
-    mw_known_steps_add(known, again, &slower, 9);
-    g_assert_cmpfloat(mw_known_step_s(known, again, &slower, false), ==, 9 * 1e-9);
-    g_assert_cmpfloat(mw_known_step_s(known, plan, &slower, false), >, 9 * 1e-9);
+    mw_progress_listen(count_plans, &simulated);
+    mw_progress("asking");
+    g_assert_true(mw_known_evaluate(known, plan, &request.hardware, true, &result, NULL));
+    g_assert_cmpfloat((double)result.step_ns * 1e-9, ==, step_s);
+    g_assert_cmpint(simulated, ==, 1);
+    g_assert_cmpfloat(mw_known_step_s(known, plan, &request.hardware, false), ==, step_s);
+    g_assert_cmpint(simulated, ==, 1);
+    for (int i = 0; i < 2; i++) {
+        g_assert_cmpfloat(mw_known_step_s(known, plan, &request.hardware, true), ==, free_s);
+        g_assert_cmpfloat(mw_known_step_s(known, plan, &slower, false), ==, slower_s);
+        g_assert_cmpfloat(mw_known_step_s(known, again, &slower, false), ==, slower_s);
+        g_assert_cmpint(simulated, ==, 4);
+    }
+    mw_progress_end();
+    mw_progress_listen(NULL, NULL);
+    mw_engine_result_clear(&result);
     mw_known_steps_free(known);
     mw_plan_free(plan);
     mw_plan_free(again);
