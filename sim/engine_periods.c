@@ -8,12 +8,12 @@
  * stage takes one micro-batch forward and one back in turn.
  *
  * What a run does next depends on its state alone: where the lanes stand, the ops in flight and
- * their progress, who waits for whom, and the order of what is summed up.  The state is recorded as
- * each round of one lane begins, relative to now and to the round.  If it equals an earlier one, all
- * that happened since happens again, as long as the ops are alike: after `rounds` rounds and
- * `time_ns` the same state is there.  So the run moves on by a multiple of both.  An op that is left
- * out starts and ends when the one of the rounds before did, and so much later: all times are whole
- * ns, so the timeline is the one that running every op gives.
+ * their progress, who waits for whom, and the order of what is summed up.  The state is recorded
+ * as each round of one lane begins, relative to now and to the round.  If it equals an earlier one,
+ * all that happened since happens again, as long as the ops are alike: after `rounds` rounds and
+ * `time_ns` the same state is there.  So the run moves on by a multiple of both.  An op that is
+ * left out starts and ends when the one of the rounds before did, and so much later: all times are
+ * whole ns, so the timeline is the one that running every op gives.
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@
 /* Fewer rounds are not worth looking at. */
 #define ROUNDS_LEAST 4
 
-/* --- rounds of a plan -------------------------------------------------------------------------- */
+/* --- rounds of a plan ------------------------------------------------------------------------- */
 
 struct finder {
     struct mw_engine_graph *graph;
@@ -186,7 +186,7 @@ mw_engine_find_periods(struct mw_engine_graph *graph)
         g_clear_pointer(&graph->periods, g_free);
 }
 
-/* --- the state of a run ------------------------------------------------------------------------ */
+/* --- the state of a run ----------------------------------------------------------------------- */
 
 struct state {
     GArray *words; /* uint64_t */
@@ -382,7 +382,7 @@ are_same(const struct state *a, const struct state *b)
            !memcmp(a->words->data, b->words->data, a->words->len * sizeof(uint64_t));
 }
 
-/* --- moving on --------------------------------------------------------------------------------- */
+/* --- moving on -------------------------------------------------------------------------------- */
 
 /* What a state that occurred before says of the time since, and how often that is left out. */
 struct leap {
