@@ -24,8 +24,15 @@ mw_layer_set_count(const struct mw_layer_set *set, int64_t begin, int64_t end)
 {
     int64_t count = 0;
 
-    for (int64_t layer = begin; layer < end; layer++)
-        count += mw_layer_set_has(set, layer);
+    begin = begin < 0 ? 0 : begin;
+    end = end > MW_LAYER_SET_MAX ? MW_LAYER_SET_MAX : end;
+    /* A word at a time: a search asks for every sizing, of all layers that there may be. */
+    for (int64_t behind; begin < end; begin = behind) {
+        behind = (begin / 64 + 1) * 64;
+        behind = behind > end ? end : behind;
+        count += __builtin_popcountll(set->bits[begin / 64] >> begin % 64
+                                      << (64 - (behind - begin)));
+    }
     return count;
 }
 

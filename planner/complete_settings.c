@@ -107,12 +107,23 @@ check_whole(const struct mw_settings *s, GError **error)
     return !beside || refuse_pair(s, named, "{checkpoints=activations}", beside, error);
 }
 
+void
+mw_settings_complete_tokens(const struct mw_model *model, struct mw_settings *s)
+{
+    if (s->seq == MW_AUTO)
+        s->seq = mw_settings_default_seq(model);
+    if (s->step_tokens_max == MW_AUTO)
+        s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO
+                                 ? mw_default_step_tokens(model, s)
+                                 : 0;
+}
+
 static void
 complete_shape(const struct mw_request *request, struct mw_settings *s)
 {
     const struct mw_model *model = request->model;
-    int64_t seq = s->seq == MW_AUTO ? mw_settings_default_seq(model) : s->seq;
 
+    mw_settings_complete_tokens(model, s);
     if (s->gpus_per_node == MW_AUTO)
         s->gpus_per_node = request->hardware->gpus_per_node;
     if (s->dtype == MW_DTYPE_NONE || (s->dtype == MW_DTYPE_BF16 && !request->hardware->gpu_bf16))
@@ -122,15 +133,10 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->tp == 1)
         s->sequence_parallel = MW_AUTO;
     else if (s->sequence_parallel == MW_AUTO)
-        s->sequence_parallel = request->hardware->offers.sequence_parallel && seq % s->tp == 0;
+        s->sequence_parallel = request->hardware->offers.sequence_parallel && s->seq % s->tp == 0;
     if (s->tp > 1 && s->checkpoint_partition == MW_AUTO &&
         request->hardware->memory_use.checkpoints_whole)
         s->checkpoint_partition = 0;
-    s->seq = seq;
-    if (s->step_tokens_max == MW_AUTO)
-        s->step_tokens_max = s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO
-                                 ? mw_default_step_tokens(model, s)
-                                 : 0;
     bool keeps = mw_settings_no_flush(s) || mw_settings_weights_later(s) ||
                  (mw_kept_encodings(&s->kept_as) && !recomputes_some(s));
     if (s->checkpoint_interval == MW_AUTO)

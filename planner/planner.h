@@ -45,6 +45,10 @@ bool mw_settings_run(const struct mw_settings *settings, GError **error);
 bool mw_settings_complete(const struct mw_request *request, const struct mw_settings *asked,
                           struct mw_settings *resolved, GError **error);
 
+/* Sets the length of sequences and the most tokens per step where they are not requested: what a
+ * check of settings takes longest for, so what checks many of the same batch sets them first. */
+void mw_settings_complete_tokens(const struct mw_model *model, struct mw_settings *settings);
+
 /* Refuses what planning would refuse on any machine.  If request->hardware is not NULL, also
  * what planning would refuse with its number of GPUs, network and data types; reads nothing else
  * of it. */

@@ -382,8 +382,8 @@ FEWER = ["-m gpt2 -H dgx-h100 --nodes 64", "-m gpt2 -H dgx-h100 -s zero2 --nodes
 # What has to be paid for, and which kinds of price are said: the machine's own twice where another
 # machine costs less than more of these.
 OFFERED = [
-    ("-m phi-4 -H aws-g5-xlarge --seq 65536", ["price_usd_per_hour", "price_usd"]),
     ("-m deepseek-v3 -H aws-g5-xlarge", ["price_usd_per_hour"] * 2),
+    ("-m phi-4 -H aws-g5-xlarge --seq 65536", ["price_usd_per_hour", "price_usd"]),
     ("-m llama-3.1-8b -H aws-g4dn-xlarge --seq 1024", ["price_usd_per_hour"] * 2),
     ("-m llama-3.1-405b -H aws-g5-12xlarge --software memwall", ["price_usd_per_hour"]),
     ("-m zi-5t -H dgx2 -s zero-infinity-nvme --batch 1 --software memwall", ["price_usd"]),

@@ -90,6 +90,7 @@ ROWS = (
      "the ninth of ten trainings that ran out of memory (rates/allocator.csv)"),
     ("C1", largest("-s zero1 --checkpoint-partition off"), ""),
     ("C2", largest("-s zero1"), ""),
+    ("C3", largest("-s zero2 --checkpoint-partition off"), ""),
     ("C4", largest("-s zero2"), ""),
     ("C5", largest("-s zero2 --activation-device cpu"), ""),
 )

@@ -12,6 +12,7 @@ mw_valid_nodes(const struct mw_unfit *unfit, const struct mw_settings *settings,
     struct mw_settings s = *settings;
     int64_t step = from <= to ? 1 : -1;
 
+    mw_settings_complete_tokens(unfit->request->model, &s); /* once, for it counts parameters */
     for (s.nodes = from; s.nodes != to + step; s.nodes += step)
         if (mw_settings_check(unfit->request, &s, NULL))
             return s.nodes;
