@@ -26,11 +26,36 @@ program_of(const struct mw_plan *plan, uint32_t op)
     return plan->lanes[plan->ops[op].lane].program;
 }
 
+/* Orders members, of which those of a match come by op, by match.  Numbers that are no more than
+ * ops, as the planner has them, are counted instead of compared. */
+static struct member *
+order_by_match(struct member *members, uint32_t count, uint32_t op_count)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        most = members[i].match > most ? members[i].match : most;
+    if (!count || most >= op_count)
+        return members;
+    uint32_t *next = mw_plan_allocate((size_t)most + 2, sizeof *next);
+    struct member *ordered = mw_plan_allocate(count, sizeof *ordered);
+    for (uint32_t i = 0; i < count; i++)
+        next[members[i].match + 1]++;
+    for (uint32_t m = 0; m < most; m++)
+        next[m + 1] += next[m];
+    for (uint32_t i = 0; i < count; i++)
+        ordered[next[members[i].match]++] = members[i];
+    free(next);
+    free(members);
+    return ordered;
+}
+
 /* Collects all ops with a match, sorted by match and then by program. */
 static struct member *
 collect_members(const struct mw_plan *plan, uint32_t *count)
 {
     struct member *members;
+    bool sorted = true;
 
     *count = 0;
     for (uint32_t i = 0; i < plan->op_count; i++)
@@ -40,7 +65,10 @@ collect_members(const struct mw_plan *plan, uint32_t *count)
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (plan->ops[i].match != MW_NONE)
             members[(*count)++] = (struct member){plan->ops[i].match, program_of(plan, i), i};
-    if (*count > 1)
+    members = order_by_match(members, *count, plan->op_count);
+    for (uint32_t i = 1; i < *count && sorted; i++)
+        sorted = compare_members(&members[i - 1], &members[i]) < 0;
+    if (!sorted)
         qsort(members, *count, sizeof *members, compare_members);
     return members;
 }
@@ -265,14 +293,20 @@ static bool
 check_others(struct mw_plan_check *check)
 {
     const struct mw_plan *plan = check->plan;
+    /* Of each work the program whose ops of it are good: they meet the same ranks. */
+    uint32_t *good = mw_plan_allocate_nones(plan->work_count);
+    bool all = true;
 
-    for (uint32_t i = 0; i < plan->op_count && plan->program_count > 1; i++) {
+    for (uint32_t i = 0; i < plan->op_count && plan->program_count > 1 && all; i++) {
+        uint32_t *program = &good[plan->ops[i].work];
+        if (plan->ops[i].match != MW_NONE || *program == program_of(plan, i))
+            continue;
         enum mw_joins joins = mw_op_traits(work_of(plan, i)->kind)->joins;
-        if (plan->ops[i].match == MW_NONE && (joins == MW_JOINS_GROUP || joins == MW_JOINS_PAIR) &&
-            !check_alone(check, i))
-            return false;
+        all = (joins != MW_JOINS_GROUP && joins != MW_JOINS_PAIR) || check_alone(check, i);
+        *program = program_of(plan, i);
     }
-    return true;
+    free(good);
+    return all;
 }
 
 bool

@@ -103,7 +103,9 @@ raise_done(struct mw_plan_clock *clock, uint32_t index)
     for (uint32_t j = 0; j < op->dep_count; j++) {
         uint32_t dep = plan->deps[op->dep_begin + j];
 
-        if (dep & MW_DEP_PREVIOUS_STEP)
+        /* Who knows that an op is done knows all that was done when it started. */
+        if ((dep & MW_DEP_PREVIOUS_STEP) ||
+            mine[clock->column[plan->ops[dep].lane]] >= clock->position[dep])
             continue;
         raise_row(mine, row(clock->done, clock, dep), clock->width);
         raise_entry(clock, mine, plan->ops[dep].lane, clock->position[dep]);
@@ -123,7 +125,7 @@ fill_done(struct mw_plan_clock *clock)
         uint32_t index = clock->order[i], lane = plan->ops[index].lane;
 
         if (last[lane])
-            raise_row(row(clock->done, clock, index), last[lane], clock->width);
+            memcpy(row(clock->done, clock, index), last[lane], clock->width * sizeof(uint32_t));
         raise_done(clock, index);
         last[lane] = row(clock->done, clock, index);
     }

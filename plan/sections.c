@@ -23,6 +23,8 @@ mw_plan_op_rounds(const struct mw_plan *plan, uint32_t op)
     uint32_t sections[MW_SECTION_LEVELS];
     int64_t rounds = 1;
 
+    if (!plan->section_count)
+        return 1;
     for (int depth = mw_plan_sections_of(plan, op, sections); depth-- > 0;)
         rounds *= plan->sections[sections[depth]].rounds;
     return rounds;
@@ -178,7 +180,9 @@ mw_lane_positions_new(const struct mw_plan *plan)
     uint32_t ended = 0; /* number of sections that have ended; inner ones end first */
     bool *done = mw_plan_allocate(plan->section_count, sizeof *done);
 
-    for (uint32_t i = 0; i <= plan->op_count; i++) {
+    for (uint32_t i = 0; !plan->section_count && i < plan->op_count; i++)
+        places.first[i] = places.length[plan->ops[i].lane]++;
+    for (uint32_t i = 0; plan->section_count && i <= plan->op_count; i++) {
         for (uint32_t s = plan->section_count; s-- > 0 && ended < plan->section_count;) {
             const struct mw_section *section = &plan->sections[s];
             if (done[s] || mw_section_end(section) > i)

@@ -772,3 +772,20 @@ mw_costs_clear(struct mw_costs *costs)
     g_free(costs->mixed);
     memset(costs, 0, sizeof *costs);
 }
+
+static bool
+are_equal(const void *a, const void *b, size_t count, size_t size)
+{
+    return !count || !memcmp(a, b, count * size);
+}
+
+bool
+mw_costs_are_equal(const struct mw_plan *plan, const struct mw_costs *a, const struct mw_costs *b)
+{
+    return are_equal(a->work_ns, b->work_ns, plan->work_count, sizeof *a->work_ns) &&
+           are_equal(a->lead_ns, b->lead_ns, plan->work_count, sizeof *a->lead_ns) &&
+           are_equal(a->draw_rate, b->draw_rate, plan->draw_count, sizeof *a->draw_rate) &&
+           are_equal(a->capacity, b->capacity, plan->channel_count, sizeof *a->capacity) &&
+           are_equal(a->one_way, b->one_way, plan->channel_count, sizeof *a->one_way) &&
+           are_equal(a->mixed, b->mixed, plan->channel_count, sizeof *a->mixed);
+}

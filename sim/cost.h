@@ -69,6 +69,10 @@ struct mw_costs {
 void mw_costs_init(struct mw_costs *costs, const struct mw_plan *plan,
                    const struct mw_hardware *hardware);
 void mw_costs_clear(struct mw_costs *costs);
+/* Whether two costs of one plan, both of mw_costs_init, are the same to the bit: then so is its
+ * step. */
+bool mw_costs_are_equal(const struct mw_plan *plan, const struct mw_costs *a,
+                        const struct mw_costs *b);
 
 /* The uncontended seconds of one work, for tables and tests. */
 double mw_cost_work_s(const struct mw_plan *plan, const struct mw_work *work,

@@ -59,6 +59,7 @@ join_stream(struct mw_engine *engine, uint32_t index, uint32_t flow)
             mw_stream_rebase(engine, stream);
     }
     engine->flows[flow].finish = stream->progress + (double)stream->work_ns;
+    engine->flows[flow].place = MW_FLOW_MOVES;
     mw_flow_push(engine, &stream->queue, flow);
     mw_stream_touch(engine, index);
 }
@@ -82,7 +83,8 @@ arrive_at_match(struct mw_engine *engine, uint32_t index, uint32_t flow)
     struct mw_flow_queue *arrived = &match->arrived[engine->flows[flow].step % 2];
 
     mw_flow_push(engine, arrived, flow);
-    if (arrived->count < match->members)
+    engine->flows[flow].place = MW_FLOW_ARRIVED;
+    if (arrived->count < engine->graph->match_members[index])
         return;
     while (arrived->count > 0) {
         uint32_t member = mw_flow_pop(engine, arrived);
@@ -110,13 +112,14 @@ take_turn(struct mw_engine *engine, uint32_t flow)
     struct mw_flow *f = &engine->flows[flow];
 
     f->since_ns = engine->now_ns;
+    engine->lanes[f->lane].leading = flow;
     if (engine->rows && f->last_step)
         engine->rows[f->row].start_ns = engine->now_ns - engine->skipped_ns;
     if (f->ready_ns <= engine->now_ns) {
         end_latency(engine, flow);
         return;
     }
-    engine->lanes[f->lane].leading = flow;
+    f->place = MW_FLOW_LEADS;
     mw_heap_set(&engine->heap, engine->plan->work_count + f->lane, f->ready_ns);
 }
 
@@ -179,16 +182,17 @@ static bool
 repeat(struct mw_engine *engine, uint32_t index, struct mw_lane_state *lane)
 {
     const struct mw_plan *plan = engine->plan;
-    uint32_t entry = lane->next, s = engine->repeats[entry];
+    uint32_t entry = lane->next, s = engine->graph->repeats[entry];
 
-    while (s != MW_NONE && engine->section_last[(size_t)s * plan->lane_count + index] == entry) {
+    while (s != MW_NONE &&
+           engine->graph->section_last[(size_t)s * plan->lane_count + index] == entry) {
         const struct mw_section *section = &plan->sections[s];
         int level = section->parent == MW_NONE ? 0 : 1;
         bool again = ++lane->round[level] < section->rounds;
 
         mw_engine_end_round(engine, index, s, again);
         if (again) {
-            lane->next = engine->section_first[(size_t)s * plan->lane_count + index];
+            lane->next = engine->graph->section_first[(size_t)s * plan->lane_count + index];
             return true;
         }
         lane->round[level] = 0;
@@ -207,9 +211,10 @@ prefetch_next(const struct mw_engine *engine, const struct mw_lane_state *lane)
 
     if (lane->next + 2 >= lane->end)
         return;
-    __builtin_prefetch(&ops[engine->lane_ops[lane->next + 2]]);
-    __builtin_prefetch(&ops[engine->lane_ops[lane->next + 2]].dep_begin);
-    __builtin_prefetch(&engine->waits[ops[engine->lane_ops[lane->next + 1]].dep_begin]);
+    __builtin_prefetch(&ops[engine->graph->lane_ops[lane->next + 2]]);
+    __builtin_prefetch(&ops[engine->graph->lane_ops[lane->next + 2]].dep_begin);
+    __builtin_prefetch(
+        &engine->graph->waits[ops[engine->graph->lane_ops[lane->next + 1]].dep_begin]);
 }
 
 static void
@@ -217,15 +222,16 @@ next_op(struct mw_engine *engine, uint32_t index)
 {
     struct mw_lane_state *lane = &engine->lanes[index];
 
-    if (!engine->repeats || !repeat(engine, index, lane))
+    if (!engine->graph->repeats || !repeat(engine, index, lane))
         lane->next++;
     if (lane->next == lane->end) {
         lane->next = lane->begin;
         lane->step++;
         lane->step_slot = lane->step_slot + 1 == MW_STEP_SLOTS ? 0 : lane->step_slot + 1;
     }
-    lane->head = lane->step < engine->steps ? engine->lane_ops[lane->next] : MW_NONE;
+    lane->head = lane->step < engine->steps ? engine->graph->lane_ops[lane->next] : MW_NONE;
     lane->waits_met = 0;
+    engine->looks |= lane->next == engine->look_at;
     prefetch_next(engine, lane);
 }
 
@@ -239,7 +245,7 @@ head_is_ready(struct mw_engine *engine, uint32_t index)
     if (lane->waits_for != MW_NONE)
         return false;
     for (; lane->waits_met < op->dep_count; lane->waits_met++) {
-        const struct mw_wait *wait = &engine->waits[op->dep_begin + lane->waits_met];
+        const struct mw_wait *wait = &engine->graph->waits[op->dep_begin + lane->waits_met];
         struct mw_lane_state *other = &engine->lanes[wait->lane];
         int64_t until = mw_wait_until(engine, lane, op->dep_begin + lane->waits_met);
 
@@ -273,7 +279,7 @@ end_steps(struct mw_engine *engine)
 {
     uint64_t *done = engine->done_in;
 
-    while (done[engine->steps_done % MW_STEP_SLOTS] == engine->step_ops) {
+    while (done[engine->steps_done % MW_STEP_SLOTS] == engine->graph->step_ops) {
         done[engine->steps_done % MW_STEP_SLOTS] = 0;
         if (engine->steps_done++ == 0)
             engine->first_end_ns = engine->now_ns;
@@ -329,7 +335,7 @@ complete_flow(struct mw_engine *engine, uint32_t flow)
     lane->done++;
     wake_waiters(engine, lane);
     engine->ops_done++;
-    if (++engine->done_in[slot] == engine->step_ops)
+    if (++engine->done_in[slot] == engine->graph->step_ops)
         end_steps(engine);
 }
 
@@ -346,7 +352,8 @@ finish_flow(struct mw_engine *engine, uint32_t flow)
     }
     finished = &engine->matches[index].finished[engine->flows[flow].step % 2];
     mw_flow_push(engine, finished, flow);
-    if (finished->count < engine->matches[index].members)
+    engine->flows[flow].place = MW_FLOW_FINISHED;
+    if (finished->count < engine->graph->match_members[index])
         return;
     while (finished->count > 0)
         complete_flow(engine, mw_flow_pop(engine, finished));
@@ -413,6 +420,8 @@ run(struct mw_engine *engine)
         mw_engine_update_rates(engine);
         if (engine->round_of != MW_NONE)
             mw_engine_look_back(engine);
+        if (engine->looks)
+            mw_engine_look_for_period(engine);
     }
 }
 
@@ -455,28 +464,28 @@ fill_result(struct mw_engine *engine, struct mw_engine_result *result)
     mw_engine_channels_busy(engine, result->channel_busy_ns);
     result->rounds_skipped = engine->rounds_skipped;
     result->rounds_by_mean = engine->rounds_by_mean;
+    result->ops_repeated = engine->ops_repeated;
+    result->period_ns = engine->period_ns;
+    result->period_micro_batches = engine->period_micro_batches;
     result->timeline.rows = engine->rows;
     result->timeline.row_count = engine->rows ? engine->row_count : 0;
     engine->rows = NULL;
 }
 
 bool
-mw_engine_run(const struct mw_plan *plan, const struct mw_costs *costs,
-              struct mw_engine_options options, struct mw_engine_result *result, char *why,
-              size_t why_size)
+mw_engine_run_graph(const struct mw_engine_graph *graph, const struct mw_costs *costs,
+                    struct mw_engine_options options, struct mw_engine_result *result, char *why,
+                    size_t why_size)
 {
-    struct mw_engine engine = {.plan = plan, .costs = costs, .steps = options.steps};
-    bool ok;
+    const struct mw_plan *plan = graph->plan;
+    struct mw_engine engine = {
+        .graph = graph, .plan = plan, .costs = costs, .steps = options.steps};
 
     memset(result, 0, sizeof *result);
-    if (!plan->checked) {
-        if (why_size > 0)
-            snprintf(why, why_size, "the plan has not passed its check");
-        return false;
-    }
     if (engine.steps == 0)
         engine.steps = plan->barriered ? 1 : 3;
-    ok = mw_engine_prepare(&engine, why, why_size);
+    engine.skip_nothing = options.skip_nothing;
+    bool ok = mw_engine_prepare(&engine, why, why_size);
     if (ok) {
         if (options.keep_timeline) {
             engine.rows_allocated = MAX(1, plan->op_count);
@@ -490,6 +499,20 @@ mw_engine_run(const struct mw_plan *plan, const struct mw_costs *costs,
         fill_result(&engine, result);
     g_free(engine.rows);
     mw_engine_release(&engine);
+    return ok;
+}
+
+bool
+mw_engine_run(const struct mw_plan *plan, const struct mw_costs *costs,
+              struct mw_engine_options options, struct mw_engine_result *result, char *why,
+              size_t why_size)
+{
+    struct mw_engine_graph *graph = mw_engine_graph_new(plan, why, why_size);
+    bool ok = graph && mw_engine_run_graph(graph, costs, options, result, why, why_size);
+
+    if (!graph)
+        memset(result, 0, sizeof *result);
+    mw_engine_graph_free(graph);
     return ok;
 }
 

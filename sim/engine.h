@@ -16,6 +16,11 @@
  * all ops of the step before the last are done.  In the first step, edges of distance 1 count as
  * met.
  *
+ * Where a plan without sections repeats itself from micro-batch to micro-batch, and so does the
+ * state of the run, the micro-batches up to the last that is alike are not run one by one: their
+ * rows are those of the ones before, moved in time (engine_periods.c).  No figure of the result
+ * depends on whether this was done.
+ *
  * The same input gives the same output, bit for bit.
  */
 #ifndef MW_SIM_ENGINE_H
@@ -31,6 +36,7 @@
 struct mw_engine_options {
     uint32_t steps;     /* 0: as many as the steady state needs (1 if plan->barriered, else 3) */
     bool keep_timeline; /* keep the timeline of the last step */
+    bool skip_nothing;  /* run every micro-batch, even where they repeat each other */
 };
 
 struct mw_engine_result {
@@ -40,10 +46,13 @@ struct mw_engine_result {
     int64_t rounds_skipped; /* rounds of sections that are skipped, as they repeat earlier rounds */
     int64_t rounds_by_mean; /* rounds of sections that take the mean of the last rounds, as no state
                              * recurred */
-    uint64_t reshares;      /* number of times that speeds were recomputed */
-    int64_t *lane_busy_ns;  /* [lane_count] time in which the lane has an op of the last step in
+    uint64_t ops_repeated;  /* of the ops that are done, those that were not run one by one */
+    int64_t period_ns; /* after which the state was the same again, as long as ops are alike; */
+    uint32_t period_micro_batches; /* so many further on in all lanes.  0: no state recurred */
+    uint64_t reshares;             /* number of times that speeds were recomputed */
+    int64_t *lane_busy_ns;   /* [lane_count] time in which the lane has an op of the last step in
                              * flight that waits neither for its match nor for its turn */
-    double *channel_busy_ns;     /* [channel_count] integral of the share used by one step's ops */
+    double *channel_busy_ns; /* [channel_count] integral of the share used by one step's ops */
     struct mw_timeline timeline; /* empty unless kept; rows sorted by op.  Skipped rounds have no
                                   * rows: the timeline is of a shorter step */
 };
@@ -55,6 +64,14 @@ struct mw_engine_result {
 bool mw_engine_run(const struct mw_plan *plan, const struct mw_costs *costs,
                    struct mw_engine_options options, struct mw_engine_result *result, char *why,
                    size_t why_size);
+
+/* What runs of a plan have in common, whatever its ops cost; it borrows the plan.  NULL with a line
+ * in `why` if the plan is refused. */
+struct mw_engine_graph *mw_engine_graph_new(const struct mw_plan *plan, char *why, size_t why_size);
+void mw_engine_graph_free(struct mw_engine_graph *graph); /* NULL is allowed */
+bool mw_engine_run_graph(const struct mw_engine_graph *graph, const struct mw_costs *costs,
+                         struct mw_engine_options options, struct mw_engine_result *result,
+                         char *why, size_t why_size);
 void mw_engine_result_clear(struct mw_engine_result *result);
 
 #endif

@@ -12,19 +12,28 @@ refuse(char *why, size_t why_size, const char *line)
     return false;
 }
 
-/* Checks that time does not overflow.  Also counts the ops of each work in one step. */
+/* The number of ops of each work in one step. */
+static void
+count_uses(struct mw_engine_graph *graph)
+{
+    const struct mw_plan *plan = graph->plan;
+
+    graph->work_uses = g_new0(uint64_t, plan->work_count);
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        graph->work_uses[plan->ops[i].work] += (uint64_t)mw_plan_op_rounds(plan, i);
+}
+
+/* Checks that time does not overflow. */
 static bool
-check_time(struct mw_engine *engine)
+check_time(const struct mw_engine *engine)
 {
     const struct mw_plan *plan = engine->plan;
     int64_t total = 0, product;
 
-    engine->work_uses = g_new0(uint64_t, plan->work_count);
-    for (uint32_t i = 0; i < plan->op_count; i++)
-        engine->work_uses[plan->ops[i].work] += (uint64_t)mw_plan_op_rounds(plan, i);
     for (uint32_t w = 0; w < plan->work_count; w++) {
         if (engine->costs->work_ns[w] < 0 ||
-            __builtin_mul_overflow(engine->costs->work_ns[w], engine->work_uses[w], &product) ||
+            __builtin_mul_overflow(engine->costs->work_ns[w], engine->graph->work_uses[w],
+                                   &product) ||
             __builtin_add_overflow(total, product, &total))
             return false;
     }
@@ -53,7 +62,7 @@ check_shared_time(const struct mw_engine *engine)
     double total = 0;
 
     for (uint32_t w = 0; w < plan->work_count; w++)
-        total += (double)engine->costs->work_ns[w] * (double)engine->work_uses[w] *
+        total += (double)engine->costs->work_ns[w] * (double)engine->graph->work_uses[w] *
                  stretch_of(engine, &plan->works[w]);
     return total * (double)engine->steps < (double)(INT64_MAX / 2);
 }
@@ -74,33 +83,35 @@ check_rates(const struct mw_engine *engine)
 }
 
 static int64_t
-place_of_number(const struct mw_engine *engine, int64_t number, uint32_t *lane)
+place_of_number(const struct mw_engine_graph *graph, int64_t number, uint32_t *lane)
 {
     struct mw_op_place place;
 
-    if (!mw_plan_find_number(engine->plan, number, &place))
+    if (!mw_plan_find_number(graph->plan, number, &place))
         return 0;
-    *lane = engine->plan->ops[place.op].lane;
-    return mw_lane_position(engine->plan, &engine->places, place);
+    *lane = graph->plan->ops[place.op].lane;
+    return mw_lane_position(graph->plan, &graph->places, place);
 }
 
 static struct mw_wait
-wait_of(struct mw_engine *engine, uint32_t index)
+wait_of(struct mw_engine_graph *graph, uint32_t index)
 {
-    uint32_t dep = engine->plan->deps[index], number = MW_DEP_INDEX(dep), lane = 0;
+    uint32_t dep = graph->plan->deps[index], number = MW_DEP_INDEX(dep), lane = 0;
     struct mw_wait wait = {.back = dep & MW_DEP_PREVIOUS_STEP ? 1 : 0};
 
-    if (!engine->plan->section_count) {
-        wait.lane = engine->plan->ops[number].lane;
-        wait.done = engine->places.first[number] + 1;
+    if (!graph->plan->section_count) {
+        wait.lane = graph->plan->ops[number].lane;
+        wait.done = (uint32_t)graph->places.first[number] + 1;
         return wait;
     }
-    wait.done = place_of_number(engine, number, &wait.lane) + 1;
+    int64_t done = place_of_number(graph, number, &lane) + 1;
+    wait.lane = lane;
+    wait.done = (uint32_t)done;
     for (int level = 0; level < MW_SECTION_LEVELS; level++) {
-        int32_t by = engine->plan->dep_strides[index].by[level];
+        int32_t by = graph->plan->dep_strides[index].by[level];
         if (by)
-            engine->wait_strides[index].by[level] =
-                place_of_number(engine, (int64_t)number + by, &lane) + 1 - wait.done;
+            graph->wait_strides[index].by[level] =
+                place_of_number(graph, (int64_t)number + by, &lane) + 1 - done;
     }
     return wait;
 }
@@ -108,79 +119,64 @@ wait_of(struct mw_engine *engine, uint32_t index)
 /* Ops of a lane end in order, so the number of ops that are done tells whether a given op is
  * done. */
 static void
-build_waits(struct mw_engine *engine)
+build_waits(struct mw_engine_graph *graph)
 {
-    engine->waits = g_new(struct mw_wait, engine->plan->dep_count);
-    if (engine->plan->section_count)
-        engine->wait_strides = g_new0(struct mw_wait_stride, engine->plan->dep_count);
-    for (uint32_t i = 0; i < engine->plan->dep_count; i++)
-        engine->waits[i] = wait_of(engine, i);
+    graph->waits = g_new(struct mw_wait, graph->plan->dep_count);
+    if (graph->plan->section_count)
+        graph->wait_strides = g_new0(struct mw_wait_stride, graph->plan->dep_count);
+    for (uint32_t i = 0; i < graph->plan->dep_count; i++)
+        graph->waits[i] = wait_of(graph, i);
 }
 
 static void
-build_lanes(struct mw_engine *engine)
+list_ops(struct mw_engine_graph *graph)
 {
-    const struct mw_plan *plan = engine->plan;
-    uint32_t begin = 0;
+    const struct mw_plan *plan = graph->plan;
+    g_autofree uint32_t *next = g_new(uint32_t, plan->lane_count + 1);
 
-    engine->lanes = g_new0(struct mw_lane_state, plan->lane_count);
-    engine->lane_queue = g_new(uint32_t, plan->lane_count);
-    engine->lane_ops = g_new(uint32_t, plan->op_count);
+    graph->lane_begin = g_new0(uint32_t, plan->lane_count + 1);
+    graph->lane_ops = g_new(uint32_t, plan->op_count);
     for (uint32_t i = 0; i < plan->op_count; i++)
-        engine->lanes[plan->ops[i].lane].next++;
-    for (uint32_t l = 0; l < plan->lane_count; l++) {
-        struct mw_lane_state *lane = &engine->lanes[l];
-
-        lane->window_ops = plan->lanes[l].window_ops;
-        lane->window_bytes = plan->lanes[l].window_bytes;
-        lane->length = engine->places.length[l];
-        lane->waits_for = lane->first_waiter = MW_NONE;
-        lane->begin = lane->end = begin;
-        begin += lane->next;
-        lane->next = lane->begin;
-    }
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        struct mw_lane_state *lane = &engine->lanes[plan->ops[i].lane];
-        engine->lane_ops[lane->end++] = i;
-    }
-    for (uint32_t l = 0; l < plan->lane_count; l++) {
-        struct mw_lane_state *lane = &engine->lanes[l];
-        lane->head = lane->begin < lane->end ? engine->lane_ops[lane->begin] : MW_NONE;
-    }
+        graph->lane_begin[plan->ops[i].lane + 1]++;
+    for (uint32_t l = 0; l < plan->lane_count; l++)
+        graph->lane_begin[l + 1] += graph->lane_begin[l];
+    memcpy(next, graph->lane_begin, (plan->lane_count + 1) * sizeof *next);
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        graph->lane_ops[next[plan->ops[i].lane]++] = i;
 }
 
 /* Finds the op to which each lane goes back at the end of a round. */
 static void
-build_repeats(struct mw_engine *engine)
+build_repeats(struct mw_engine_graph *graph)
 {
-    const struct mw_plan *plan = engine->plan;
+    const struct mw_plan *plan = graph->plan;
     size_t cells = (size_t)plan->section_count * plan->lane_count;
 
     if (!plan->section_count)
         return;
-    engine->repeats = g_new(uint32_t, plan->op_count);
-    engine->section_first = g_new(uint32_t, cells);
-    engine->section_last = g_new(uint32_t, cells);
-    memset(engine->section_first, 0xff, cells * sizeof(uint32_t)); /* all MW_NONE */
-    memset(engine->section_last, 0xff, cells * sizeof(uint32_t));
+    graph->repeats = g_new(uint32_t, plan->op_count);
+    graph->section_first = g_new(uint32_t, cells);
+    graph->section_last = g_new(uint32_t, cells);
+    memset(graph->section_first, 0xff, cells * sizeof(uint32_t)); /* all MW_NONE */
+    memset(graph->section_last, 0xff, cells * sizeof(uint32_t));
     for (uint32_t entry = 0; entry < plan->op_count; entry++) {
-        uint32_t op = engine->lane_ops[entry], sections[MW_SECTION_LEVELS];
+        uint32_t op = graph->lane_ops[entry], sections[MW_SECTION_LEVELS];
         int depth = mw_plan_sections_of(plan, op, sections);
 
-        engine->repeats[entry] = depth ? sections[depth - 1] : MW_NONE;
+        graph->repeats[entry] = depth ? sections[depth - 1] : MW_NONE;
         for (int level = 0; level < depth; level++) {
             size_t cell = (size_t)sections[level] * plan->lane_count + plan->ops[op].lane;
-            if (engine->section_first[cell] == MW_NONE)
-                engine->section_first[cell] = entry;
-            engine->section_last[cell] = entry;
+            if (graph->section_first[cell] == MW_NONE)
+                graph->section_first[cell] = entry;
+            graph->section_last[cell] = entry;
         }
     }
 }
 
 static bool
-build_matches(struct mw_engine *engine)
+count_members(struct mw_engine_graph *graph)
 {
-    const struct mw_plan *plan = engine->plan;
+    const struct mw_plan *plan = graph->plan;
 
     for (uint32_t i = 0; i < plan->op_count; i++) {
         uint32_t match = plan->ops[i].match;
@@ -189,13 +185,77 @@ build_matches(struct mw_engine *engine)
             continue;
         if (match >= plan->op_count)
             return false;
-        engine->match_count = MAX(engine->match_count, match + 1);
+        graph->match_count = MAX(graph->match_count, match + 1);
     }
-    engine->matches = g_new0(struct mw_match_state, engine->match_count);
+    graph->match_members = g_new0(uint32_t, graph->match_count);
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (plan->ops[i].match != MW_NONE)
-            engine->matches[plan->ops[i].match].members++;
+            graph->match_members[plan->ops[i].match]++;
     return true;
+}
+
+struct mw_engine_graph *
+mw_engine_graph_new(const struct mw_plan *plan, char *why, size_t why_size)
+{
+    struct mw_engine_graph *graph = g_new0(struct mw_engine_graph, 1);
+
+    graph->plan = plan;
+    if (!plan->checked || !count_members(graph)) {
+        refuse(why, why_size,
+               plan->checked ? "a match number is not below the number of ops"
+                             : "the plan has not passed its check");
+        mw_engine_graph_free(graph);
+        return NULL;
+    }
+    count_uses(graph);
+    graph->places = mw_lane_positions_new(plan);
+    graph->step_ops = (uint64_t)mw_plan_unfolded_ops(plan);
+    build_waits(graph);
+    list_ops(graph);
+    build_repeats(graph);
+    mw_engine_find_periods(graph);
+    return graph;
+}
+
+void
+mw_engine_graph_free(struct mw_engine_graph *graph)
+{
+    if (!graph)
+        return;
+    g_free(graph->waits);
+    g_free(graph->wait_strides);
+    mw_lane_positions_clear(&graph->places);
+    g_free(graph->lane_begin);
+    g_free(graph->lane_ops);
+    g_free(graph->repeats);
+    g_free(graph->section_first);
+    g_free(graph->section_last);
+    g_free(graph->work_uses);
+    g_free(graph->match_members);
+    g_free(graph->periods);
+    g_free(graph);
+}
+
+/* --- a run ------------------------------------------------------------------------------------ */
+
+static void
+begin_lanes(struct mw_engine *engine)
+{
+    const struct mw_plan *plan = engine->plan;
+
+    engine->lanes = g_new0(struct mw_lane_state, plan->lane_count);
+    engine->lane_queue = g_new(uint32_t, plan->lane_count);
+    for (uint32_t l = 0; l < plan->lane_count; l++) {
+        struct mw_lane_state *lane = &engine->lanes[l];
+
+        lane->window_ops = plan->lanes[l].window_ops;
+        lane->window_bytes = plan->lanes[l].window_bytes;
+        lane->length = engine->graph->places.length[l];
+        lane->waits_for = lane->first_waiter = MW_NONE;
+        lane->begin = lane->next = engine->graph->lane_begin[l];
+        lane->end = engine->graph->lane_begin[l + 1];
+        lane->head = lane->begin < lane->end ? engine->graph->lane_ops[lane->begin] : MW_NONE;
+    }
 }
 
 bool
@@ -205,14 +265,10 @@ mw_engine_prepare(struct mw_engine *engine, char *why, size_t why_size)
         return refuse(why, why_size, "an op draws on a channel that has no capacity");
     if (!check_time(engine) || !check_shared_time(engine))
         return refuse(why, why_size, "time overflows: the ops' durations add up to over 73 years");
-    if (!build_matches(engine))
-        return refuse(why, why_size, "a match number is not below the number of ops");
-    engine->places = mw_lane_positions_new(engine->plan);
-    engine->step_ops = (uint64_t)mw_plan_unfolded_ops(engine->plan);
-    build_waits(engine);
-    build_lanes(engine);
-    build_repeats(engine);
+    engine->matches = g_new0(struct mw_match_state, engine->graph->match_count);
+    begin_lanes(engine);
     mw_engine_rounds_init(engine);
+    mw_engine_periods_init(engine);
     mw_engine_share_init(engine);
     engine->free_flow = MW_NONE;
     return true;
@@ -222,12 +278,8 @@ void
 mw_engine_release(struct mw_engine *engine)
 {
     mw_engine_share_clear(engine);
-    g_free(engine->work_uses);
+    mw_engine_periods_clear(engine);
     mw_engine_rounds_clear(engine);
-    g_free(engine->waits);
-    g_free(engine->wait_strides);
-    mw_lane_positions_clear(&engine->places);
-    g_free(engine->lane_ops);
     g_free(engine->lanes);
     g_free(engine->lane_queue);
     g_free(engine->flows);

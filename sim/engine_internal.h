@@ -29,7 +29,17 @@ struct mw_flow {
     uint32_t step;
     uint32_t row; /* row of the timeline, or MW_NONE */
     uint8_t step_slot;
+    uint8_t place; /* enum mw_flow_place */
     bool last_step;
+};
+
+/* Where a flow is. */
+enum mw_flow_place {
+    MW_FLOW_WAITS,    /* behind others of its lane */
+    MW_FLOW_LEADS,    /* its latency passes */
+    MW_FLOW_ARRIVED,  /* its match waits for other members */
+    MW_FLOW_MOVES,    /* in its stream */
+    MW_FLOW_FINISHED, /* its match waits for other members to finish */
 };
 
 struct mw_flow_queue {
@@ -75,8 +85,8 @@ struct mw_link {
 /* The condition an op waits for: a lane has done this many ops of a step, counted in round 0 of
  * each section that contains the op.  `back` is 1 for the previous step. */
 struct mw_wait {
-    uint32_t lane, back;
-    int64_t done;
+    uint32_t lane : 31, back : 1;
+    uint32_t done; /* a step has at most 2^31 ops */
 };
 
 /* The growth of that number from round to round. */
@@ -100,38 +110,64 @@ struct mw_lane_state {
     uint32_t in_flight, window_ops;
     int64_t bytes, window_bytes;
     uint32_t head;                /* op at `next`; MW_NONE when the program has ended */
-    uint32_t leading;             /* flow that is first in the lane while its latency passes */
+    uint32_t leading;             /* flow that is first in the lane */
     struct mw_flow_queue waiting; /* flows behind the op that is in flight */
     int64_t busy_ns;
 };
 
 struct mw_match_state {
-    uint32_t members;
     struct mw_flow_queue arrived[2], finished[2]; /* indexed by the parity of the step */
 };
 
-struct mw_engine {
-    const struct mw_plan *plan;
-    const struct mw_costs *costs;
-    uint32_t steps, steps_done;
-    int64_t now_ns;
-    uint64_t ops_done, reshares;
-    uint64_t done_in[MW_STEP_SLOTS];
-    uint64_t step_ops; /* ops of one step */
-    int64_t first_end_ns, previous_end_ns, last_end_ns;
+/* A lane in the plan's rounds (engine_periods.c): from op `from` of the lane on, each op up to
+ * `until - span` is like the one `span` ops later, in the next round.  span 0: the lane has no
+ * rounds. */
+struct mw_lane_period {
+    uint32_t from, until, span;
+};
 
+/* What all runs of a plan have in common. */
+struct mw_engine_graph {
+    const struct mw_plan *plan;
     struct mw_wait *waits;               /* [plan->dep_count] */
     struct mw_wait_stride *wait_strides; /* [plan->dep_count] NULL without sections */
-    struct mw_lane_positions places;
+    struct mw_lane_positions places;     /* without sections only `length` */
+    uint32_t *lane_begin;                /* [lane_count + 1] */
     uint32_t *lane_ops;
     uint32_t *repeats; /* [op_count] innermost section whose round ends with this entry of lane_ops,
                         * in its lane, or MW_NONE; NULL without sections */
     uint32_t *section_first, *section_last; /* [section_count * lane_count] entries of lane_ops */
+    uint64_t *work_uses;                    /* number of ops of the plan that have this work */
+    uint64_t step_ops;                      /* ops of one step */
+    uint32_t *match_members;                /* [match_count] */
+    uint32_t match_count;
+    struct mw_lane_period *periods; /* [lane_count] NULL: the plan has no rounds */
+    uint32_t period_lane;           /* lane whose rounds are counted */
+    uint32_t round_micro_batches;
+};
+
+struct mw_engine {
+    const struct mw_engine_graph *graph;
+    const struct mw_plan *plan;
+    const struct mw_costs *costs;
+    uint32_t steps, steps_done;
+    bool skip_nothing;
+    int64_t now_ns;
+    uint64_t ops_done, reshares;
+    uint64_t done_in[MW_STEP_SLOTS];
+    int64_t first_end_ns, previous_end_ns, last_end_ns;
+
     struct mw_rounds *rounds; /* [section_count], owned by engine_rounds.c; NULL: no rounds are
                                * skipped */
     uint32_t round_of;        /* section whose round has just ended, or MW_NONE */
     int64_t skipped_ns;       /* rounds' time that the timeline leaves out */
     int64_t rounds_skipped, rounds_by_mean;
+    struct mw_periods *periods; /* owned by engine_periods.c; NULL: nothing is skipped */
+    uint32_t look_at;           /* entry of lane_ops at which a round of it begins, or MW_NONE */
+    bool looks;                 /* that round has just begun */
+    uint64_t ops_repeated;
+    int64_t period_ns;
+    uint32_t period_micro_batches;
     struct mw_lane_state *lanes;
     uint32_t *lane_queue, lane_queue_count;
 
@@ -140,7 +176,6 @@ struct mw_engine {
     struct mw_flow_queue instant; /* flows that are done now */
 
     struct mw_stream *streams; /* [work_count] */
-    uint64_t *work_uses;       /* number of ops of the plan that have this work */
     struct mw_pull *pulls;
     uint32_t *touched_streams, touched_stream_count;
     struct mw_link *links; /* channels first, then directions */
@@ -153,15 +188,13 @@ struct mw_engine {
     struct mw_heap heap; /* completions of works, then ends of latency of lanes */
 
     struct mw_match_state *matches;
-    uint32_t match_count;
     struct mw_timeline_row *rows; /* or NULL */
     uint32_t row_count, rows_allocated;
     GArray *ended_rows; /* uint32_t, rows in the order in which their ops ended; NULL without
                          * rounds */
 };
 
-/* engine_graph.c: builds the parts that stay the same for the whole run.  Refuses with a line in
- * `why`. */
+/* engine_graph.c: what a run begins with.  Refuses with a line in `why`. */
 bool mw_engine_prepare(struct mw_engine *engine, char *why, size_t why_size);
 void mw_engine_release(struct mw_engine *engine);
 
@@ -188,16 +221,24 @@ void mw_engine_end_round(struct mw_engine *engine, uint32_t lane, uint32_t secti
  * happens at now_ns. */
 void mw_engine_look_back(struct mw_engine *engine);
 
+/* engine_periods.c: moves on over rounds of a plan without sections that repeat earlier ones. */
+void mw_engine_find_periods(struct mw_engine_graph *graph);
+void mw_engine_periods_init(struct mw_engine *engine);
+void mw_engine_periods_clear(struct mw_engine *engine);
+/* Moves on to a later round if this state has occurred before.  Call it after everything that
+ * happens at now_ns, if a round has begun. */
+void mw_engine_look_for_period(struct mw_engine *engine);
+
 /* The number of ops that the other lane must have done before the head of `lane` can start. */
 static inline int64_t
 mw_wait_until(const struct mw_engine *engine, const struct mw_lane_state *lane, uint32_t index)
 {
-    const struct mw_wait *wait = &engine->waits[index];
+    const struct mw_wait *wait = &engine->graph->waits[index];
     int64_t until =
-        ((int64_t)lane->step - wait->back) * engine->lanes[wait->lane].length + wait->done;
+        ((int64_t)lane->step - (int64_t)wait->back) * engine->lanes[wait->lane].length + wait->done;
 
-    for (int level = 0; engine->wait_strides && level < MW_SECTION_LEVELS; level++)
-        until += engine->wait_strides[index].by[level] * lane->round[level];
+    for (int level = 0; engine->graph->wait_strides && level < MW_SECTION_LEVELS; level++)
+        until += engine->graph->wait_strides[index].by[level] * lane->round[level];
     return until;
 }
 

@@ -148,7 +148,7 @@ mw_engine_channels_busy(const struct mw_engine *engine, double *busy_ns)
 
     for (uint32_t w = 0; w < engine->plan->work_count; w++) {
         const struct mw_stream *stream = &engine->streams[w];
-        double work_ns = (double)engine->work_uses[w] * (double)stream->work_ns;
+        double work_ns = (double)engine->graph->work_uses[w] * (double)stream->work_ns;
 
         for (uint32_t i = 0; i < stream->pull_count; i++) {
             const struct mw_pull *pull = &engine->pulls[stream->pull_begin + i];

@@ -53,12 +53,12 @@ mw_engine_rounds_init(struct mw_engine *engine)
     const struct mw_plan *plan = engine->plan;
 
     engine->round_of = MW_NONE;
-    if (!plan->section_count || engine->match_count)
+    if (!plan->section_count || engine->graph->match_count || engine->skip_nothing)
         return;
     engine->rounds = g_new0(struct mw_rounds, plan->section_count);
     engine->ended_rows = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     for (uint32_t s = 0; s < plan->section_count; s++) {
-        const int64_t *span = engine->places.span + (size_t)s * plan->lane_count;
+        const int64_t *span = engine->graph->places.span + (size_t)s * plan->lane_count;
         struct mw_rounds *rounds = &engine->rounds[s];
 
         rounds->level = plan->sections[s].parent == MW_NONE ? 0 : 1;
@@ -93,9 +93,6 @@ mw_engine_rounds_clear(struct mw_engine *engine)
         clear_states(&engine->rounds[s]);
     g_free(engine->rounds);
     g_clear_pointer(&engine->ended_rows, g_array_unref);
-    g_free(engine->repeats);
-    g_free(engine->section_first);
-    g_free(engine->section_last);
 }
 
 /* --- the state ------------------------------------------------------------------------------- */
@@ -284,7 +281,7 @@ rounds_until_woken(const struct mw_engine *engine, uint32_t section,
 {
     const struct mw_lane_state *other = &engine->lanes[lane->waits_for];
     int64_t span =
-        engine->places.span[(size_t)section * engine->plan->lane_count + lane->waits_for];
+        engine->graph->places.span[(size_t)section * engine->plan->lane_count + lane->waits_for];
 
     return span && takes_part(engine, section, other) ? (lane->waits_until - 1 - other->done) / span
                                                       : INT64_MAX;
@@ -301,10 +298,11 @@ rounds_until_held(const struct mw_engine *engine, uint32_t section, uint32_t op)
     int64_t least = INT64_MAX;
 
     for (uint32_t d = 0; d < it->dep_count; d++) {
-        const struct mw_wait *wait = &engine->waits[it->dep_begin + d];
+        const struct mw_wait *wait = &engine->graph->waits[it->dep_begin + d];
         const struct mw_lane_state *other = &engine->lanes[wait->lane];
-        int64_t stride = engine->wait_strides[it->dep_begin + d].by[level];
-        int64_t span = engine->places.span[(size_t)section * engine->plan->lane_count + wait->lane];
+        int64_t stride = engine->graph->wait_strides[it->dep_begin + d].by[level];
+        int64_t span =
+            engine->graph->places.span[(size_t)section * engine->plan->lane_count + wait->lane];
 
         if (stride < 0 && other->done < mw_wait_until(engine, lane, it->dep_begin + d))
             return 0;
@@ -377,7 +375,7 @@ skip(struct mw_engine *engine, uint32_t section, const struct state *from, uint3
 
     for (uint32_t l = 0; l < engine->plan->lane_count; l++) {
         struct mw_lane_state *lane = &engine->lanes[l];
-        int64_t span = engine->places.span[(size_t)section * engine->plan->lane_count + l];
+        int64_t span = engine->graph->places.span[(size_t)section * engine->plan->lane_count + l];
 
         lane->busy_ns += times(lane->busy_ns - from->busy_ns[l], rounds, of);
         if (!takes_part(engine, section, lane))

@@ -30,6 +30,8 @@ mw_answer_take(struct mw_answer *answer, struct mw_variants *variants)
     uint32_t count;
 
     answer->variants = variants;
+    if (!answer->known)
+        answer->known = mw_known_steps_new();
     answer->plan = variants->plans[*mw_variants_last(variants, &count)];
 }
 
@@ -42,6 +44,7 @@ answer_of(struct mw_choice *choice, GError **error)
 
     answer->result = mw_result_new();
     answer->sizing = g_steal_pointer(&choice->sizing);
+    answer->known = g_steal_pointer(&choice->known);
     if (choice->plan)
         mw_answer_take(answer, mw_build_variants(answer->sizing, g_steal_pointer(&choice->plan)));
     if (answer->plan)
@@ -49,7 +52,8 @@ answer_of(struct mw_choice *choice, GError **error)
     if (answer->plan == simulated)
         return answer;
     mw_engine_result_clear(&choice->engine);
-    if (mw_evaluate_plan(answer->plan, answer->sizing->hardware, true, &choice->engine, error))
+    if (mw_known_evaluate(answer->known, answer->plan, answer->sizing->hardware, true,
+                          &choice->engine, error))
         return answer;
     mw_answer_free(answer);
     return NULL;
@@ -88,6 +92,7 @@ mw_answer_free(struct mw_answer *answer)
     if (!answer)
         return;
     mw_result_free(answer->result);
+    mw_known_steps_free(answer->known);
     mw_variants_free(answer->variants);
     mw_sizing_free(answer->sizing);
     free(answer->timeline.rows);

@@ -57,12 +57,14 @@ static double
 collective_latency_s(const struct mw_plan *plan, const struct mw_hardware *hw)
 {
     g_autofree double *of_lane = g_new0(double, plan->lane_count + 1);
+    g_autofree double *of_work = g_new(double, plan->work_count + 1);
     double most = 0;
 
+    for (uint32_t w = 0; w < plan->work_count; w++)
+        of_work[w] = mw_cost_collective_latency_s(plan, &plan->works[w], hw);
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_op *op = &plan->ops[o];
-        of_lane[op->lane] += (double)mw_plan_op_rounds(plan, o) *
-                             mw_cost_collective_latency_s(plan, &plan->works[op->work], hw);
+        of_lane[op->lane] += (double)mw_plan_op_rounds(plan, o) * of_work[op->work];
         most = fmax(most, of_lane[op->lane]);
     }
     return most;

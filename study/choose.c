@@ -30,6 +30,7 @@ void
 mw_choice_clear(struct mw_choice *choice)
 {
     mw_engine_result_clear(&choice->engine);
+    mw_known_steps_free(choice->known);
     mw_plan_free(choice->plan);
     mw_sizing_free(choice->sizing);
     memset(choice, 0, sizeof *choice);
@@ -56,6 +57,7 @@ static void
 free_plan(struct mw_choice *choice)
 {
     mw_engine_result_clear(&choice->engine);
+    g_clear_pointer(&choice->known, mw_known_steps_free);
     g_clear_pointer(&choice->plan, mw_plan_free);
 }
 
@@ -81,6 +83,8 @@ mw_choice_rate(struct mw_choice *choice)
 {
     if (!choice->simulated && !choice->keeps_plan && fits(choice)) {
         choice->step_s = folded_step_s(choice->sizing);
+        if (choice->step_s <= 0)
+            choice->step_s = mw_step_by_few_s(choice->sizing);
         choice->simulated = choice->step_s > 0;
     }
     if (!choice->simulated) {
@@ -88,10 +92,12 @@ mw_choice_rate(struct mw_choice *choice)
         if (!choice->plan)
             return 0;
         choice->simulated = true;
-        choice->step_s =
-            mw_evaluate_plan(choice->plan, choice->sizing->hardware, true, &choice->engine, NULL)
-                ? choice->engine.step_ns * 1e-9
-                : INFINITY;
+        if (choice->keeps_plan)
+            choice->known = mw_known_steps_new();
+        choice->step_s = mw_known_evaluate(choice->known, choice->plan, choice->sizing->hardware,
+                                           choice->keeps_plan, &choice->engine, NULL)
+                             ? choice->engine.step_ns * 1e-9
+                             : INFINITY;
     }
     return mw_tokens_per_step(choice->sizing) / choice->step_s;
 }

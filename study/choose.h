@@ -9,7 +9,8 @@
 struct mw_choice {
     struct mw_sizing *sizing;
     struct mw_plan *plan;           /* NULL: does not fit, or was rated and not kept */
-    struct mw_engine_result engine; /* with a timeline, if it was simulated */
+    struct mw_engine_result engine; /* if it was simulated; with a timeline if its plan is kept */
+    struct mw_known_steps *known;   /* of its plan, if that is kept */
     bool keeps_plan;                /* else it serves for its rate alone */
     bool simulated;
     double step_s; /* INFINITY if the engine refuses the plan */

@@ -17,11 +17,12 @@ mw_result_set_drives(const struct mw_plan *plan, const struct mw_hardware *hw, i
 
     for (uint32_t o = 0; o < plan->op_count; o++) {
         const struct mw_work *work = &plan->works[plan->ops[o].work];
+        if (work->kind != MW_OP_NVME_WRITE && work->kind != MW_OP_NVME_READ)
+            continue;
         const struct mw_program *program = &plan->programs[plan->lanes[plan->ops[o].lane].program];
         int64_t bytes =
             work->bytes * mw_members_count(&program->ranks) * mw_plan_op_rounds(plan, o);
-        written += work->kind == MW_OP_NVME_WRITE ? bytes : 0;
-        read += work->kind == MW_OP_NVME_READ ? bytes : 0;
+        *(work->kind == MW_OP_NVME_WRITE ? &written : &read) += bytes;
     }
     r->nvme_written_bytes = written / r->nodes;
     r->nvme_read_bytes = read / r->nodes;

@@ -71,7 +71,7 @@ check_estimate(const struct mw_question *question, const struct mw_answer *answe
     struct mw_variants *variants = mw_build_variants(answer->sizing, mw_build_plan(answer->sizing));
 
     answer->result->engine_step_time_s =
-        mw_cycle_s(variants, &question->hardware[MW_OUTLOOK_TYPICAL], false);
+        mw_cycle_s(NULL, variants, &question->hardware[MW_OUTLOOK_TYPICAL], false);
     mw_variants_free(variants);
 }
 

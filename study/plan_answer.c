@@ -187,16 +187,17 @@ fill_speed(const struct mw_question *question, struct mw_answer *answer, GError 
     const struct mw_hardware *hw = question->hardware;
     struct mw_engine_result engine;
 
-    if (!mw_evaluate_plan(answer->plan, &hw[MW_OUTLOOK_TYPICAL], true, &engine, error))
+    if (!mw_known_evaluate(answer->known, answer->plan, &hw[MW_OUTLOOK_TYPICAL], true, &engine,
+                           error))
         return false;
     r->simulated = true;
     for (int o = 0; o < MW_OUTLOOK_COUNT; o++)
         r->step_time_s[o] = o == MW_OUTLOOK_TYPICAL
                                 ? mw_result_set_cycle(answer, &hw[o], (double)engine.step_ns * 1e-9)
-                                : mw_cycle_s(answer->variants, &hw[o], false);
+                                : mw_cycle_s(answer->known, answer->variants, &hw[o], false);
     r->first_step_time_s = engine.first_step_ns * 1e-9;
     r->rounds_by_mean = engine.rounds_by_mean;
-    r->critical_path_s = mw_cycle_s(answer->variants, &hw[MW_OUTLOOK_TYPICAL], true);
+    r->critical_path_s = mw_cycle_s(answer->known, answer->variants, &hw[MW_OUTLOOK_TYPICAL], true);
     mw_result_set_use(answer->plan, &hw[MW_OUTLOOK_TYPICAL], &engine, r);
     mw_result_set_drives(answer->plan, &hw[MW_OUTLOOK_TYPICAL], 0, r);
     mw_result_set_first_steps(answer, &hw[MW_OUTLOOK_TYPICAL]);

@@ -249,9 +249,10 @@ mw_result_set_cycle(const struct mw_answer *answer, const struct mw_hardware *hw
         uint32_t before = 0;
         while (cycle[before] != cycle[t])
             before++;
-        r->variant_step_time_s[t] = before < t ? r->variant_step_time_s[before]
-                                    : t ? mw_step_s(answer->variants->plans[cycle[t]], hw, false)
-                                        : first_s;
+        r->variant_step_time_s[t] =
+            before < t ? r->variant_step_time_s[before]
+            : t ? mw_known_step_s(answer->known, answer->variants->plans[cycle[t]], hw, false)
+                : first_s;
         all_s += t ? r->variant_step_time_s[t] : 0;
     }
     return all_s / count;
@@ -340,7 +341,7 @@ fill_outlooks(const struct mw_question *question, const struct mw_answer *answer
     for (int o = 0; o < MW_OUTLOOK_COUNT; o += 2) {
         const struct mw_hardware *hw = &question->hardware[o];
         double part = mw_independent_part(question, estimate, (enum mw_outlook)o);
-        double all_s = mw_cycle_s(answer->variants, hw, false);
+        double all_s = mw_cycle_s(answer->known, answer->variants, hw, false);
         double flops =
             typical_flops + part * (mw_achievable_flops(answer->plan, hw) - typical_flops);
         r->step_time_s[o] = typical_s + part * (all_s - typical_s);
@@ -357,7 +358,7 @@ fill_closed_forms(const struct mw_question *question, const struct mw_answer *an
     struct mw_closed_form form;
 
     r->critical_path_s =
-        mw_cycle_s(answer->variants, &question->hardware[MW_OUTLOOK_TYPICAL], true);
+        mw_cycle_s(answer->known, answer->variants, &question->hardware[MW_OUTLOOK_TYPICAL], true);
     if (answer->sizing->settings.drop_layers) /* they are of a step of all layers */
         return;
     GArray *terms = g_array_new(FALSE, FALSE, sizeof(struct mw_result_term));
@@ -389,7 +390,7 @@ mw_result_set_first_steps(struct mw_answer *answer, const struct mw_hardware *ha
     struct mw_result *r = answer->result;
 
     if (first_plan(answer) != answer->plan)
-        r->first_step_time_s = mw_step_s(first_plan(answer), hardware, false);
+        r->first_step_time_s = mw_known_step_s(answer->known, first_plan(answer), hardware, false);
     if (mw_variants_delayed_from(answer->variants) > 0)
         r->undelayed_step_time_s = r->first_step_time_s;
 }
@@ -409,7 +410,7 @@ mw_result_set_burst_step(struct mw_answer *answer, const struct mw_hardware *har
     hw.nvme_write_bytes_per_s = written / (cached / hw.nvme_write_burst_bytes_per_s +
                                            (written - cached) / hw.nvme_write_bytes_per_s);
     hw.nvme_mixed_write_bytes_per_s *= hw.nvme_write_bytes_per_s / sustained;
-    r->first_step_time_s = mw_step_s(first_plan(answer), &hw, false);
+    r->first_step_time_s = mw_known_step_s(answer->known, first_plan(answer), &hw, false);
 }
 
 static void
@@ -454,8 +455,8 @@ fill_gains(const struct mw_question *question, const struct mw_profile *ideal,
         struct mw_hardware better =
             mw_machine_read_with(question->profile, question->software, ideal, part->group,
                                  question->uses, question->outlook);
-        double factor =
-            r->step_time_s[MW_OUTLOOK_TYPICAL] / mw_cycle_s(answer->variants, &better, false);
+        double factor = r->step_time_s[MW_OUTLOOK_TYPICAL] /
+                        mw_cycle_s(answer->known, answer->variants, &better, false);
         if (factor >= GAIN_LEAST)
             r->gains[r->gain_count++] = (struct mw_result_gain){part->name, factor};
     }
@@ -477,7 +478,7 @@ mw_result_set_ideal(const struct mw_question *question, struct mw_answer *answer
         mw_profile_set(software, "products.fp8=true", NULL); /* what is computed stays the same */
     struct mw_hardware ideal =
         mw_machine_read(question->profile, software, question->uses, question->outlook);
-    answer->result->ideal_step_time_s = mw_cycle_s(answer->variants, &ideal, false);
+    answer->result->ideal_step_time_s = mw_cycle_s(answer->known, answer->variants, &ideal, false);
     fill_gains(question, software, answer);
     mw_profile_free(software);
 }

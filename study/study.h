@@ -70,7 +70,8 @@ struct mw_answer {
     struct mw_variants *variants; /* of all steps; NULL when it does not fit */
     struct mw_plan *plan;         /* of these the one that the answer is about; borrowed */
     struct mw_timeline timeline;
-    struct mw_sizing *sizing; /* NULL for a plan that was read from a file */
+    struct mw_known_steps *known; /* steps of the plans that were simulated */
+    struct mw_sizing *sizing;     /* NULL for a plan that was read from a file */
 };
 
 enum mw_depth {

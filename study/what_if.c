@@ -42,7 +42,7 @@ scaled_step_s(const struct mw_question *question, const struct mw_answer *answer
     struct mw_hardware hw = question->hardware[MW_OUTLOOK_TYPICAL];
 
     mw_hardware_scale_rate(&hw, rates[rate].rate, factor);
-    return mw_cycle_s(answer->variants, &hw, false);
+    return mw_cycle_s(answer->known, answer->variants, &hw, false);
 }
 
 /* The smallest factor on this rate that brings the step to `target_s`; NAN if this rate alone
@@ -103,7 +103,7 @@ add_drive_row(const struct mw_question *question, const struct mw_answer *answer
     mw_hardware_scale_part(&hw, MW_HW_PART_DRIVES, row.factor);
     row.what = g_strdup_printf("one more drive (%" G_GINT64_FORMAT " for %" G_GINT64_FORMAT ")",
                                drives + 1, drives);
-    row.step_time_s = mw_cycle_s(answer->variants, &hw, false);
+    row.step_time_s = mw_cycle_s(answer->known, answer->variants, &hw, false);
     g_array_append_val(rows, row);
 }
 
@@ -119,7 +119,7 @@ add_latency_rows(const struct mw_question *question, const struct mw_answer *ans
         struct mw_hardware hw = question->hardware[MW_OUTLOOK_TYPICAL];
         mw_hardware_scale_rate(&hw, MW_HW_RATE_HOP, factors[f]);
         struct mw_result_what_if row = {g_strdup("collective latency"), factors[f],
-                                        mw_cycle_s(answer->variants, &hw, false)};
+                                        mw_cycle_s(answer->known, answer->variants, &hw, false)};
         g_array_append_val(rows, row);
     }
 }

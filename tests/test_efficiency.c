@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "study/evaluate.h"
 #include "tests/cases.h"
 #include "tests/random_request.h"
@@ -159,6 +160,60 @@ test_profile(gconstpointer name)
     mw_profile_free(profile);
 }
 
+static void
+count_plans(void *data, const char *doing, int simulated)
+{
+    *(int *)data = simulated;
+}
+
+/* A step is simulated once for each machine that costs its plan something else, and has the time
+ * that it has alone. */
+static void
+test_known_steps(void)
+{
+    struct random_request request;
+    GPtrArray *candidates = NULL;
+    const struct mw_sizing *sizing = NULL;
+    struct mw_engine_result result;
+    int simulated = 0;
+
+    for (guint32 seed = 0; !sizing; seed++) {
+        g_clear_pointer(&candidates, g_ptr_array_unref);
+        random_request_init(&request, seed);
+        sizing = random_request_fitting(&request, &candidates);
+    }
+    struct mw_plan *plan = mw_build_plan(sizing), *again = mw_build_plan(sizing);
+    struct mw_known_steps *known = mw_known_steps_new();
+    struct mw_hardware slower = request.hardware;
+    slower.gpu_achievable_flops /= 2;
+    slower.gpu_operator_bytes_per_s /= 2;
+    double step_s = mw_step_s(plan, &request.hardware, false);
+    double free_s = mw_step_s(plan, &request.hardware, true);
+    double slower_s = mw_step_s(plan, &slower, false);
+    g_assert_cmpfloat(slower_s, >, step_s);
+
+    mw_progress_listen(count_plans, &simulated);
+    mw_progress("asking");
+    g_assert_true(mw_known_evaluate(known, plan, &request.hardware, true, &result, NULL));
+    g_assert_cmpfloat((double)result.step_ns * 1e-9, ==, step_s);
+    g_assert_cmpint(simulated, ==, 1);
+    g_assert_cmpfloat(mw_known_step_s(known, plan, &request.hardware, false), ==, step_s);
+    g_assert_cmpint(simulated, ==, 1);
+    for (int i = 0; i < 2; i++) {
+        g_assert_cmpfloat(mw_known_step_s(known, plan, &request.hardware, true), ==, free_s);
+        g_assert_cmpfloat(mw_known_step_s(known, plan, &slower, false), ==, slower_s);
+        g_assert_cmpfloat(mw_known_step_s(known, again, &slower, false), ==, slower_s);
+        g_assert_cmpint(simulated, ==, 4);
+    }
+    mw_progress_end();
+    mw_progress_listen(NULL, NULL);
+    mw_engine_result_clear(&result);
+    mw_known_steps_free(known);
+    mw_plan_free(plan);
+    mw_plan_free(again);
+    g_ptr_array_unref(candidates);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -167,6 +222,7 @@ main(int argc, char **argv)
     g_auto(GStrv) names = mw_hwprofile_list();
     g_test_add_func("/efficiency/random", test_random);
     g_test_add_func("/efficiency/model-flops", test_model_flops);
+    g_test_add_func("/efficiency/known-steps", test_known_steps);
     for (guint i = 0; i < g_strv_length(names); i += MW_CASES_STEP) {
         g_autofree char *path = g_strdup_printf("/efficiency/profile/%s", names[i]);
         g_test_add_data_func_full(path, g_strdup(names[i]), test_profile, g_free);

@@ -323,6 +323,7 @@ take_stage(struct cli_training *run, GError **error)
     run->stages = answer->plan->program_count;
     own->shape.decoder.copies_embedding = own->shape.decoder.tied_embedding;
     own->shape.decoder.tied_embedding = false;
+    g_clear_pointer(&answer->known, mw_known_steps_free);
     mw_variants_free(answer->variants);
     answer->variants = mw_variants_new(own);
     answer->plan = own;

@@ -191,6 +191,8 @@ build_program(struct builder *b)
     memset(b->work_cache, 0xff,
            MW_CLASS_COUNT * MW_LAYER_OPERATORS_MAX * PASS_COUNT * sizeof(uint32_t));
     memset(b->work_table, 0xff, sizeof b->work_table); /* all MW_NONE */
+    memset(b->asked_works, 0xff, sizeof b->asked_works);
+    memset(b->groups, 0, sizeof b->groups);
     b->visit_count = 0;
     b->fetched = b->fetching_count = 0;
     b->compute_wait = MW_NONE;

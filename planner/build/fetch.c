@@ -243,7 +243,8 @@ mw_fetch_ahead(struct builder *b, uint32_t visit)
 
     if (b->fetching)
         fetch_layers(b, visit);
-    for (int64_t at = first; !b->fetching && at <= visit; at++)
+    bool travel = b->sizing->params_partitioned && !b->fetching; /* else none of them does */
+    for (int64_t at = first; travel && at <= visit; at++)
         advance_stages(b, at);
     if (now->reuses != MW_NONE)
         memcpy(now->param_slot, b->visits[now->reuses].param_slot, sizeof now->param_slot);

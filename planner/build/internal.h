@@ -53,8 +53,23 @@ enum pass {
  * issue and complete in order. */
 struct slot_state {
     uint32_t writer;
+    uint32_t read_by; /* bits 1 << lane of those that have a reader */
     uint32_t readers[LANES_PER_RANK];
 };
+
+/* A work that was asked for by these words, of the program: works are made of a few at a time. */
+struct asked_work {
+    uint64_t words[3];
+    uint32_t work;
+};
+#define ASKED_WORKS 64
+
+/* Of a communicator, the group of the program's first rank. */
+struct met_group {
+    bool known, within_program;
+    uint32_t base;
+};
+#define MET_GROUPS 16
 
 /* The slots of a row of mw_sizing.buffers; `next` is for slots that take turns. */
 struct ring {
@@ -166,6 +181,8 @@ struct builder {
     uint32_t reduced_slot; /* MW_NONE: there is none */
 
     uint32_t *work_cache;            /* [class][operator][PASS_COUNT] */
+    struct asked_work asked_works[ASKED_WORKS]; /* by hash; others take their place */
+    struct met_group groups[MET_GROUPS];        /* of the first communicators */
     uint32_t work_table[WORK_TABLE]; /* works by hash */
     /* First op of each visit, and of each chunk's part in the norm and of its update, and where the
      * last one ends: [visit_count + 1], [chunk_count + 1] */

@@ -49,6 +49,24 @@ is_within_program(const struct builder *b, const struct mw_members *group)
     return true;
 }
 
+static struct met_group
+find_group(const struct builder *b, uint32_t comm)
+{
+    struct mw_members group = mw_comm_group(&b->plan->comms[comm], b->rank);
+
+    return (struct met_group){true, is_within_program(b, &group), group.base};
+}
+
+static struct met_group
+group_of(struct builder *b, uint32_t comm)
+{
+    if (comm >= MET_GROUPS)
+        return find_group(b, comm);
+    if (!b->groups[comm].known)
+        b->groups[comm] = find_group(b, comm);
+    return b->groups[comm];
+}
+
 /* The number of the next collective of a group, or of all ranks. */
 static uint32_t
 next_match(struct builder *b, uint32_t comm)
@@ -67,8 +85,8 @@ next_match(struct builder *b, uint32_t comm)
         return MW_NONE;
     if (all)
         return number_of(b, axis, 0, b->met[axis]++);
-    struct mw_members group = mw_comm_group(&b->plan->comms[comm], b->rank);
-    if (is_within_program(b, &group))
+    struct met_group group = group_of(b, comm);
+    if (group.within_program)
         return MW_NONE;
     return number_of(b, axis, group.base, b->met[axis]++);
 }
@@ -180,11 +198,13 @@ mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode, enum mw_ro
     mw_build_after(b, state->writer);
     if (mode == MW_USE_READ) {
         state->readers[lane] = b->newest;
+        state->read_by |= 1u << lane;
         return;
     }
-    for (int l = 0; l < LANES_PER_RANK; l++) {
-        mw_build_after(b, state->readers[l]);
-        state->readers[l] = MW_NONE;
+    for (; state->read_by; state->read_by &= state->read_by - 1) {
+        uint32_t *reader = &state->readers[__builtin_ctz(state->read_by)];
+        mw_build_after(b, *reader);
+        *reader = MW_NONE;
     }
     if (mode == MW_USE_DEFINE)
         after_overlapped(b, slot);

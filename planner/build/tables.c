@@ -352,6 +352,8 @@ mw_build_prepare_states(struct builder *b)
     find_overlaps(b);
     b->states = g_renew(struct slot_state, b->states, b->plan->slot_count + 1);
     memset(b->states, 0xff, (b->plan->slot_count + 1) * sizeof *b->states); /* all MW_NONE */
+    for (uint32_t s = 0; s <= b->plan->slot_count; s++)
+        b->states[s].read_by = 0;
 }
 
 void

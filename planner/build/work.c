@@ -84,6 +84,28 @@ intern(struct builder *b, const struct mw_work *work, const struct draws *draws)
     return *bucket;
 }
 
+/* Where the work is, or goes, that these words ask for; MW_NONE in it: nobody has asked yet.  They
+ * say all that the program's works of their kind differ by. */
+static uint32_t *
+asked(struct builder *b, uint64_t what, uint64_t first, uint64_t second)
+{
+    uint64_t words[] = {what, first, second};
+    struct asked_work *slot = &b->asked_works[hash_bytes(1, words, sizeof words) % ASKED_WORKS];
+
+    if (memcmp(slot->words, words, sizeof words)) {
+        memcpy(slot->words, words, sizeof words);
+        slot->work = MW_NONE;
+    }
+    return &slot->work;
+}
+
+/* `other`: below 2^32. */
+static uint64_t
+what_is_asked(enum mw_op_kind kind, struct subject of, uint64_t other)
+{
+    return (uint64_t)kind | (uint64_t)of.object << 8 | (uint64_t)of.operator_ << 16 | other << 32;
+}
+
 static struct mw_work
 blank_work(enum mw_op_kind kind, enum mw_object object, enum mw_operator operator_)
 {
@@ -360,10 +382,14 @@ uint32_t
 mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of, uint32_t comm,
                    int64_t bytes)
 {
-    struct draws draws = {0};
-    struct mw_work work = collective(b, kind, of, comm, bytes, &draws);
+    uint32_t *known = asked(b, what_is_asked(kind, of, comm), (uint64_t)bytes, 0);
 
-    return intern(b, &work, &draws);
+    if (*known == MW_NONE) {
+        struct draws draws = {0};
+        struct mw_work work = collective(b, kind, of, comm, bytes, &draws);
+        *known = intern(b, &work, &draws);
+    }
+    return *known;
 }
 
 uint32_t
@@ -455,6 +481,12 @@ uint32_t
 mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host, int64_t bytes,
                    int64_t elements)
 {
+    struct subject of = {MW_OBJECT_GRADIENTS, operator_};
+    uint32_t *known =
+        asked(b, what_is_asked(MW_OP_ACCUMULATE, of, host), (uint64_t)bytes, (uint64_t)elements);
+
+    if (*known != MW_NONE)
+        return *known;
     struct mw_work work = blank_work(MW_OP_ACCUMULATE, MW_OBJECT_GRADIENTS, operator_);
     struct draws draws = {0};
 
@@ -466,7 +498,8 @@ mw_work_accumulate(struct builder *b, enum mw_operator operator_, bool host, int
         draw_host(b, &draws, bytes, 0);
     else
         draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);
-    return intern(b, &work, &draws);
+    *known = intern(b, &work, &draws);
+    return *known;
 }
 
 uint32_t

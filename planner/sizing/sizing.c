@@ -951,3 +951,35 @@ mw_sizing_free(struct mw_sizing *sizing)
     g_free(sizing->run_chunks);
     g_free(sizing);
 }
+
+/* --- with fewer micro-batches ----------------------------------------------------------------- */
+
+void
+mw_sizing_free_fewer(struct mw_sizing *fewer)
+{
+    if (!fewer)
+        return;
+    mw_sizing_free_fewer(fewer->next_stage);
+    g_free(fewer);
+}
+
+/* Slots are for the micro-batches that a stage keeps, where these do not grow with all. */
+struct mw_sizing *
+mw_sizing_fewer(const struct mw_sizing *sizing, int64_t micro_batches)
+{
+    const struct mw_settings *s = &sizing->settings;
+    struct mw_sizing *first = NULL, **next = &first;
+
+    if (sizing->pp == 1 || mw_settings_no_flush(s) || mw_settings_layer_order(s) ||
+        mw_schedule_row(s->schedule)->all_forward || micro_batches >= s->grad_accum ||
+        micro_batches <=
+            MAX((int64_t)sizing->pp * sizing->stretches, (int64_t)sizing->micro_batches_in_flight))
+        return NULL;
+    for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage) {
+        *next = g_memdup2(stage, sizeof *stage);
+        (*next)->settings.grad_accum = micro_batches;
+        (*next)->next_stage = NULL;
+        next = &(*next)->next_stage;
+    }
+    return first;
+}

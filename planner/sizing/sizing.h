@@ -336,6 +336,11 @@ struct mw_sizing *mw_sizing_new_distinct(const struct mw_model *model,
 /* Of its stages how many this one stands for. */
 int64_t mw_sizing_stands_for(const struct mw_sizing *sizing);
 void mw_sizing_free(struct mw_sizing *sizing); /* NULL is allowed */
+/* A pipeline that is sized for its many micro-batches, with this many of them: it has the sizes of
+ * `sizing`, borrows its arrays, and may be built.  NULL where sizes go by the number.  Free it with
+ * mw_sizing_free_fewer. */
+struct mw_sizing *mw_sizing_fewer(const struct mw_sizing *sizing, int64_t micro_batches);
+void mw_sizing_free_fewer(struct mw_sizing *fewer); /* NULL is allowed */
 
 /* Sub-groups, as DeepSpeed forms them of the trained parameters of a rank: a group is filled with
  * whole parts of parameters, in walk order, until it has `enough` elements or more (stage3.py,
