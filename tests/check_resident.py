@@ -50,8 +50,8 @@ LONG = {"short": "--batch 1 --seq 32", "wide": "--batch 8 --seq 256",
 
 def check(box, model, options, prefix=(), environment=()):
     machine = "-H dgx-a100" if prefix else MACHINE
-    line = (f"run -m {model}.json {machine} {THREADS} --backend cpu --data text.txt --steps 3 --json "
-            f"{'' if '--batch' in options else '--batch 2 --seq 128'} {options}")
+    line = (f"run -m {model}.json {machine} {THREADS} --backend cpu --data text.txt --steps 3 "
+            f"--json {'' if '--batch' in options else '--batch 2 --seq 128'} {options}")
     answer = box.run(line, prefix=prefix, **dict(environment))
     if answer.status:
         yield f"{line}: status {answer.status}: {answer.err.strip()[-300:]}"
