@@ -220,6 +220,28 @@ operators_of_module(const char *module)
     return operators;
 }
 
+static bool
+is_text(JsonNode *node)
+{
+    return JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_STRING;
+}
+
+/* Names, a pattern, or nothing. */
+static bool
+check_targets(JsonObject *object, const char *origin, GError **error)
+{
+    JsonNode *node = json_object_get_member(object, "target_modules");
+    JsonArray *list = node && JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+    bool good = !node || JSON_NODE_HOLDS_NULL(node) || list || is_text(node);
+
+    for (guint i = 0; list && i < json_array_get_length(list); i++)
+        good &= is_text(json_array_get_element(list, i));
+    return good || mw_refuse(error,
+                             "%s: target_modules: must be a list of names such as [\"q_proj\", "
+                             "\"v_proj\"], or \"all-linear\"",
+                             origin);
+}
+
 /* The operators that target_modules names; none for a pattern. */
 static uint32_t
 read_targets(JsonObject *object)
@@ -274,6 +296,8 @@ mw_model_read_adapter_config(const char *path, struct mw_adapter_config *out, GE
     if (!root)
         return false;
     JsonObject *object = json_node_get_object(root);
+    if (!check_targets(object, path, error))
+        return false;
     out->adapted = read_targets(object);
     return check_kind(object, path, error) && check_left_out(object, path, error) &&
            check_start(object, path, error) && read_numbers(object, path, out, error);

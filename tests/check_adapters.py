@@ -353,6 +353,8 @@ def check_adapter_refusals(box):
             ({"alora_invocation_tokens": [1]}, "alora_invocation_tokens", "must be null"),
             ({"r": "four"}, 'key "r"', "four"),
             ({"r": -1}, 'key "r"', "-1"), ({"r": 0}, 'key "r"', "from 1"),
+            ({"target_modules": ["q_proj", 1]}, "target_modules", "list of names"),
+            ({"target_modules": {"q_proj": 1}}, "target_modules", "list of names"),
             ({"lora_alpha": float("nan")}, "adapter_config.json", "NaN")):
         (bad / "adapter_config.json").write_text(json.dumps(good | change), encoding="utf-8")
         yield from refused(box.run(f"{base} {ADAPTED} --adapter bad"), words)

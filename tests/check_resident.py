@@ -24,6 +24,8 @@ MODELS = {"small": {**GPT2, "n_layer": 2, "n_embd": 128, "n_head": 2},
           "medium": {**GPT2, "n_layer": 6, "n_embd": 512, "n_head": 8},
           "large": {**GPT2, "n_layer": 8, "n_embd": 768, "n_head": 12}}
 MACHINE = "-H rtx4090"
+# The matrix library packs operands in buffers of each thread's.
+THREADS = "--device-threads 2 --host-threads 2"
 OPTIMIZERS = ("adamw", "adamw-16bit", "adamw-8bit", "sgd", "sgd-momentum", "lion",
               "sm3", "adafactor")
 NVME = "--nvme drive --overwrite"
@@ -48,8 +50,8 @@ LONG = {"short": "--batch 1 --seq 32", "wide": "--batch 8 --seq 256",
 
 def check(box, model, options, prefix=(), environment=()):
     machine = "-H dgx-a100" if prefix else MACHINE
-    line = (f"run -m {model}.json {machine} --backend cpu --data text.txt --steps 3 --json "
-            f"{'' if '--batch' in options else '--batch 2 --seq 128'} {options}")
+    line = (f"run -m {model}.json {machine} {THREADS} --backend cpu --data text.txt --steps 3 "
+            f"--json {'' if '--batch' in options else '--batch 2 --seq 128'} {options}")
     answer = box.run(line, prefix=prefix, **dict(environment))
     if answer.status:
         yield f"{line}: status {answer.status}: {answer.err.strip()[-300:]}"

@@ -8,7 +8,7 @@
 #include "tests/cases.h"
 #include "tests/random_request.h"
 
-#define REQUESTS MW_CASES(400)
+#define REQUESTS MW_CASES(240)
 
 static uint64_t all_ops, repeated_ops;
 
