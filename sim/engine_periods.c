@@ -47,9 +47,10 @@ length_of(const struct mw_engine_graph *graph, uint32_t lane)
 static uint32_t *
 list_members(const struct mw_engine_graph *graph)
 {
-    uint32_t *met = g_new(uint32_t, 2 * (size_t)graph->match_count);
+    size_t members = 2 * (size_t)graph->match_count;
+    uint32_t *met = g_new(uint32_t, members + 1); /* there may be none */
 
-    memset(met, 0xff, 2 * (size_t)graph->match_count * sizeof *met); /* all MW_NONE */
+    memset(met, 0xff, members * sizeof *met); /* all MW_NONE */
     for (uint32_t i = 0; i < graph->plan->op_count; i++) {
         uint32_t match = graph->plan->ops[i].match;
         if (match != MW_NONE && graph->match_members[match] == 2)
