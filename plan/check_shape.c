@@ -115,6 +115,25 @@ check_decoder(struct mw_plan_check *check, const struct mw_decoder *d)
            check_stretch(check, &d->rope_scaling);
 }
 
+/* Each of the ranks along dp is an update, from parameters that all of them have whole. */
+static bool
+check_asynchronous(struct mw_plan_check *check, const struct mw_step_shape *s)
+{
+    if (!s->asynchronous)
+        return true;
+    if (s->no_flush || s->updates_beside || s->commits || s->save_every)
+        return mw_plan_refuse(check, "step: asynchronous with a flush, updates at the end, and "
+                                     "nothing durable alone");
+    if (!mw_optimizer_updates_alone(s->optimizer))
+        return mw_plan_refuse(check, "step: asynchronous, and the optimizer is %s",
+                              mw_optimizer_name(s->optimizer));
+    for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
+        if ((mw_plan_degree(check->plan, axis) > 1) != (axis == MW_AXIS_DP))
+            return mw_plan_refuse(check, "step: asynchronous with ranks along dp alone, not %s",
+                                  mw_axis_name(axis));
+    return true;
+}
+
 static bool
 check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
 {
@@ -158,9 +177,8 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
         return mw_plan_refuse(check, "step: stashes without no-flush");
     if (s->vertical_sync && !s->stashes)
         return mw_plan_refuse(check, "step: vertical-sync without stashes");
-    if (s->asynchronous && (s->no_flush || s->updates_beside || s->commits || s->save_every))
-        return mw_plan_refuse(check, "step: asynchronous with a flush, updates at the end, and "
-                                     "nothing durable alone");
+    if (!check_asynchronous(check, s))
+        return false;
     if (s->has_decoder && s->kept_layers && s->kept_layers >= s->decoder.layers)
         return mw_plan_refuse(check,
                               "step: keeps %" PRId64 " layers: must be fewer than the "

@@ -71,10 +71,15 @@ check_tensor(struct mw_step_check *check, uint32_t t)
                               "tensor %u: shards of %" PRId64 " elements: %" PRId64
                               " ranks divide it into %" PRId64,
                               t, tensor->shard_elements, replicas, round_up(shard, block));
+    bool exchanged = plan->shape.asynchronous && tensor->trainable;
+    if (exchanged && (!tensor->params_whole || !tensor->gradients_whole || tensor->state_whole ||
+                      check->delayed || plan->slots[tensor->gradient_slot].tier != MW_TIER_GPU))
+        return mw_plan_refuse(&check->base,
+                              "tensor %u: is not whole on the GPU with a state that is divided, "
+                              "and the step is asynchronous",
+                              t);
     /* Where ranks exchange shards, a home has room for as many that are not the last. */
-    int64_t whole = plan->shape.asynchronous && tensor->trainable
-                        ? replicas * tensor->shard_elements
-                        : tensor->tile_elements;
+    int64_t whole = exchanged ? replicas * tensor->shard_elements : tensor->tile_elements;
     if (!is_stride(tensor, tensor->param_stride, tensor->params_whole, whole, 1) ||
         (tensor->trainable &&
          (!is_stride(tensor, tensor->gradient_stride, tensor->gradients_whole, whole, 1) ||

@@ -153,6 +153,13 @@ mw_optimizer_orthogonalizes(int kind)
     return kind >= 0 && kind < MW_OPTIMIZER_COUNT && rows[kind].orthogonalizes;
 }
 
+bool
+mw_optimizer_updates_alone(int kind)
+{
+    return !mw_optimizer_orthogonalizes(kind) && !rows[kind].gradient_passes &&
+           !mw_optimizer_has_vectors(kind) && mw_optimizer_keeps(kind, MW_KEPT_PARAMETER);
+}
+
 int64_t
 mw_optimizer_block(int kind)
 {

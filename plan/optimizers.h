@@ -70,6 +70,9 @@ bool mw_optimizer_has_vectors(int kind);
 int mw_optimizer_norm_passes(int kind, bool on_its_way);
 /* Whether it makes hidden matrices orthogonal. */
 bool mw_optimizer_orthogonalizes(int kind);
+/* Whether its update takes nothing but an element's gradient and state, from which the parameter
+ * can be made again: several updates may follow each other, with no agreement in between. */
+bool mw_optimizer_updates_alone(int kind);
 /* Elements at whose multiples all its arrays have whole blocks. */
 int64_t mw_optimizer_block(int kind);
 /* From the start of the state of so many elements to one of its arrays. */

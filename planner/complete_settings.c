@@ -544,10 +544,7 @@ partitions_state_alone(const struct mw_strategy_traits *row)
 static const char *
 keeps_from_asynchrony(const struct mw_settings *s)
 {
-    const struct mw_optimizer_row *optimizer = mw_optimizer_row(s->optimizer);
-    bool alone = !mw_optimizer_orthogonalizes(s->optimizer) && !optimizer->gradient_passes &&
-                 !mw_optimizer_has_vectors(s->optimizer) &&
-                 mw_optimizer_keeps(s->optimizer, MW_KEPT_PARAMETER);
+    bool alone = mw_optimizer_updates_alone(s->optimizer);
 
     return !partitions_state_alone(mw_strategy_traits(s->strategy)) ? "{strategy=zero1}"
            : s->tp > 1                                              ? "{tp=1}"

@@ -89,6 +89,14 @@ def check_unlike(box):
             yield f"nothing to change: {pattern}"
         box.write("changed.plan", changed)
         yield from check_refused(box, f"simulate changed.plan {MACHINE}", ["changed.plan: line "])
+    for other in ("-s zero3", "-s zero2", "-s ddp", "-s zero-offload", "-s zero1 --tp 2",
+                  "-s zero-offload --dpu-start 1", "-s zero3 --shard-group 2",
+                  "-s zero1 --optimizer adafactor"):
+        box.run(f"plan -m gpt2 --batch 4 {MACHINE} --gpus 4 {other} -o sum.plan")
+        text = (box.folder / "sum.plan").read_text()
+        box.write("changed.plan", re.sub(r"^(step .* dropout\b(?: [st]\w+-\w+)*)",
+                                         r"\1 asynchronous", text, flags=re.M))
+        yield from check_refused(box, f"simulate changed.plan {MACHINE}", ["changed.plan: "])
 
 
 def check_versions(box, count, options, of_ranks, of_stages):

@@ -542,6 +542,8 @@ wrong_update(const struct look *look, const struct mw_chunk_content *chunk)
     bool at_home = uses(look, MW_ROLE_GRADIENT);
     int64_t state_bytes = mw_trainer_state_bytes(look->trainer->plan, look->op->shard);
 
+    if (look->trainer->plan->shape.asynchronous && (in != MW_NONE || out != MW_NONE || !at_home))
+        return "has gradients or parameters of one rank, and the step is asynchronous";
     if (in == MW_NONE && !at_home) /* gradients come with the state */
         state_bytes = mw_in_pages(state_bytes) + bytes * n;
     if (state == MW_NONE || !slot_holds(look, state, 0, state_bytes))
