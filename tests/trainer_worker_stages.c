@@ -247,8 +247,10 @@ train(const struct trained_case *what, int64_t steps, struct seen *seen)
 
     trainer_worker_meet(what->ranks, trained_train(what, &course, &trained, &error), error);
     double *whole = join_weights(what->ranks, seen, &trained);
-    memcpy(seen->losses, trained.losses, steps * sizeof *seen->losses);
-    memcpy(seen->norms, trained.norms, steps * sizeof *seen->norms);
+    for (int64_t s = 0; s < steps; s++) {
+        seen->losses[s] = trained.losses[s];
+        seen->norms[s] = trained.norms[s];
+    }
     trained_clear(&trained);
     g_free(seen->tensors);
     return whole;
