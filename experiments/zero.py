@@ -97,10 +97,14 @@ def batch_cells(asked):
 
 def matching(asked, published):
     """In words: that batch, or which side of all batches the published speed lies."""
+    if not asked:
+        return ""
     found = at_published(asked, published)
     if found:
         return common.figure(found, 2)
-    return "below all" if asked and published < min(map(tflops, asked.values())) else "above all"
+    speeds = [tflops(answer) for answer in asked.values()]
+    return "below all" if published < min(speeds) else \
+        "above all" if published > max(speeds) else "between"
 
 
 def statements_table(rows):

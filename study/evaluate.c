@@ -11,7 +11,9 @@
 #include "sim/kernels.h"
 
 #define NO_LIMIT 1e30
-/* Beside those that stages keep, in a plan that stands for one with more. */
+/* In a plan that stands for one with more micro-batches: so many for each stage, which fills the
+ * pipeline and turns it over once and a half, and so many beside them. */
+#define FEW_PER_STAGE 2.5
 #define FEW_MICRO_BATCHES 8
 
 static void
@@ -37,7 +39,8 @@ static int64_t
 fewer_micro_batches(const struct mw_sizing *sizing)
 {
     int64_t all = sizing->settings.grad_accum, grain = sizing->stretches > 1 ? sizing->pp : 1;
-    int64_t enough = (5 * sizing->pp / 2 + FEW_MICRO_BATCHES) * sizing->stretches;
+    int64_t of_stages = (int64_t)(FEW_PER_STAGE * (double)sizing->pp);
+    int64_t enough = (of_stages + FEW_MICRO_BATCHES) * sizing->stretches;
 
     return all - (all - enough) / grain * grain;
 }

@@ -170,7 +170,7 @@ note_asynchronous(const struct mw_question *question, const struct mw_sizing *si
     g_ptr_array_add(notes,
                     mw_spelled_printf("{data-parallel=async} is what memwall's executor does on "
                                       "cores: with %s GPUs wait for the sum of their gradients, "
-                                      "and the plan is else as it computes",
+                                      "and the rest of the plan is as that software computes",
                                       mw_profile_name(question->software)));
 }
 

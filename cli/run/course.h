@@ -45,7 +45,8 @@ bool cli_run_course_from(struct cli_training *training, GError **error);
 /* Once data is open: whether the course changes with the resume or after the checkpoint; a line
  * says so. */
 bool cli_run_course_tell(struct cli_training *training);
-/* Adds to the error of a resume which settings would place the state differently. */
+/* Adds to the error of a resume which settings would place the state differently, and keeps them in
+ * training->explained for what is said of it. */
 void cli_run_course_explain(struct cli_training *training, GError *error);
 
 #endif

@@ -154,7 +154,7 @@ cli_run_course_list_settings(const struct cli_training *training, GPtrArray *phr
     g_clear_pointer(&current, json_node_unref);
 }
 
-/* The strategy that was chosen, by whose name alone the others may be what they were. */
+/* The chosen strategy: with another one, the same options may mean other settings. */
 static void
 compare_strategy(struct differences *d, const struct cli_training *training, JsonNode *described)
 {

@@ -456,6 +456,8 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
     return check_replicas(plan, error);
 }
 
+G_STATIC_ASSERT(MW_TRAINER_COLLECTIVE_LANES <= MW_COLLECTIVE_STREAMS_MAX);
+
 /* The streams of all variants' collectives, as bits 1 << stream. */
 static uint32_t
 streams_of(const struct mw_trainer *trainer)

@@ -37,7 +37,7 @@ SAYS = common.paragraph("""
     where the learning rate stays, and as much where it falls.  PipeDream updates four times a step:
     its losses are above those of such updates without delay, and where the learning rate is small
     at the end they are below those of one update a step.  Gradients that lack three updates in all
-    layers, of vertical sync and of asynchronous ranks, cost twice as much and more as PipeDream's,
+    layers, of vertical sync and of asynchronous ranks, cost at least twice as much as PipeDream's,
     which lack none in the last stage: four such updates a step are worse than one without delay.
     Why the papers' models lose nothing and this one does is not shown; theirs are larger, and so
     are their batches.""") + "\n"

@@ -36,6 +36,7 @@ enum {
     LANE_REPLICAS, /* sums of shards' gradients over sharding groups: a stream of their own */
     LANES_PER_RANK
 };
+G_STATIC_ASSERT(LANES_PER_RANK <= 32); /* a slot's readers are bits of 32 */
 
 /* What of an operator is computed: forward, all of backward, or in two ops the gradients of its
  * input and those of its weights, which nothing in the layer waits for. */
