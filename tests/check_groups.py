@@ -255,13 +255,13 @@ def tests(box):
     rng = random.Random(5)
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(40000)))
     write_models(box)
-    for name, case in of_rows(CASES.items(), 4):
+    for name, case in of_rows(CASES.items(), 6, 3):
         yield f"losses/{name}", check_case(box, *case)
     yield "places", check_places(box)
     yield "replicas", check_replicas(box)
     yield "from a plan", check_from_plan(box)
     yield "damaged plan", check_damaged(box)
-    for name, case in of_rows(CHECKPOINTS.items(), 1):
+    for name, case in of_rows(CHECKPOINTS.items(), 2):
         yield f"checkpoints/{name}", check_checkpoint(box, *case)
     for name, case in of_rows(RESUMED.items(), 2):
         yield f"resumed/{name}", check_resume(box, *case)

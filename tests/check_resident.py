@@ -14,7 +14,7 @@ import os
 import random
 import sys
 
-from command import ROOT, SANITIZED, Box, answer_of, sixth
+from command import ROOT, SANITIZED, Box, answer_of, sample, sixth
 from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 SEED = 15
@@ -105,12 +105,12 @@ def tests(box):
     (box.folder / "drive").mkdir()
     for size in MODELS:
         yield f"size/{size}", check(box, size, "-s ddp")
-    for optimizer, place in sixth(itertools.product(OPTIMIZERS, ("gpu", "nvme"))):
+    for optimizer, place in sample(itertools.product(OPTIMIZERS, ("gpu", "nvme"))):
         yield (f"optimizer/{optimizer}/{place}",
                check(box, "medium", f"{PLACEMENTS[place]} --optimizer {optimizer}"))
     for name, options in sixth(PLACEMENTS.items()):
         yield f"placement/{name}", check(box, "large", options)
-    for options, place in sixth(itertools.product(ADAPTERS, ("gpu", "nvme"))):
+    for options, place in sample(itertools.product(ADAPTERS, ("gpu", "nvme"))):
         yield f"adapters/{options}/{place}", check(box, "large", f"{PLACEMENTS[place]} {options}")
     for name, options in sixth(LONG.items()):
         yield f"shape/{name}", check(box, "medium", f"-s ddp {options}")
