@@ -220,6 +220,8 @@ void mw_engine_end_round(struct mw_engine *engine, uint32_t lane, uint32_t secti
 /* Moves on to a later round if this state has occurred before.  Call it after everything that
  * happens at now_ns. */
 void mw_engine_look_back(struct mw_engine *engine);
+/* Moves now, and all that is under way, on by so much. */
+void mw_engine_shift_times(struct mw_engine *engine, int64_t by_ns);
 
 /* engine_periods.c: moves on over rounds of a plan without sections that repeat earlier ones. */
 void mw_engine_find_periods(struct mw_engine_graph *graph);

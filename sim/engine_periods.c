@@ -497,20 +497,6 @@ move_lane(struct mw_engine *engine, uint32_t index, const struct leap *leap)
 }
 
 static void
-shift_times(struct mw_engine *engine, int64_t by_ns)
-{
-    for (uint32_t f = 0; f < engine->flow_count; f++) {
-        engine->flows[f].ready_ns += by_ns;
-        engine->flows[f].since_ns += by_ns;
-    }
-    for (uint32_t w = 0; w < engine->plan->work_count; w++)
-        engine->streams[w].since_ns += by_ns;
-    for (uint32_t i = 0; i < engine->heap.count; i++)
-        engine->heap.entries[i].time_ns += by_ns;
-    engine->now_ns += by_ns;
-}
-
-static void
 move_on(struct mw_engine *engine, const struct state *from, const struct leap *leap)
 {
     const struct mw_lane_period *periods = engine->graph->periods;
@@ -524,7 +510,7 @@ move_on(struct mw_engine *engine, const struct state *from, const struct leap *l
             move_lane(engine, l, leap);
     }
     engine->reshares += (uint64_t)leap->often * (engine->reshares - from->reshares);
-    shift_times(engine, leap->often * leap->time_ns);
+    mw_engine_shift_times(engine, leap->often * leap->time_ns);
 }
 
 /* Returns whether an earlier state has recurred. */

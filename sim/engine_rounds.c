@@ -349,8 +349,8 @@ repeat_rows(struct mw_engine *engine, const struct state *from, int64_t often)
     }
 }
 
-static void
-shift_times(struct mw_engine *engine, int64_t by_ns)
+void
+mw_engine_shift_times(struct mw_engine *engine, int64_t by_ns)
 {
     for (uint32_t f = 0; f < engine->flow_count; f++) {
         engine->flows[f].ready_ns += by_ns;
@@ -361,7 +361,6 @@ shift_times(struct mw_engine *engine, int64_t by_ns)
     for (uint32_t i = 0; i < engine->heap.count; i++)
         engine->heap.entries[i].time_ns += by_ns;
     engine->now_ns += by_ns;
-    engine->skipped_ns += by_ns;
 }
 
 /* Moves on as if the rounds since `from` had happened so many times again. */
@@ -388,7 +387,9 @@ skip(struct mw_engine *engine, uint32_t section, const struct state *from, uint3
     engine->done_in[it->step % MW_STEP_SLOTS] += ops;
     engine->ops_done += ops;
     engine->reshares += (uint64_t)times((int64_t)(engine->reshares - from->reshares), rounds, of);
-    shift_times(engine, times(engine->now_ns - from->now_ns, rounds, of));
+    int64_t skipped_ns = times(engine->now_ns - from->now_ns, rounds, of);
+    mw_engine_shift_times(engine, skipped_ns);
+    engine->skipped_ns += skipped_ns;
     engine->rounds_skipped += rounds;
 }
 
