@@ -94,33 +94,15 @@ all_gather_in_place(struct mw_trainer *trainer, const struct mw_tensor *tensor, 
                                             bytes, error);
 }
 
-/* Every rank has updated the same range of its own shards; those of the first rank are the
- * longest. */
-static bool
-all_gather_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
-{
-    const struct mw_plan *plan = trainer->plan;
-    struct mw_pieces walk = mw_chunk_pieces(plan, &plan->chunks[op->shard], 0);
-    bool good = true;
-
-    for (struct mw_piece piece; good && mw_pieces_next(&walk, &piece);) {
-        const struct mw_tensor *tensor = &plan->tensors[piece.tensor];
-        struct mw_ranks_part part = whole_part(tensor, piece.tile);
-        part.range_first = piece.first;
-        part.range_elements = piece.elements;
-        good = all_gather_in_place(trainer, tensor, piece.tile, &part,
-                                   mw_trainer_stream(trainer, op), error);
-    }
-    return good;
-}
-
-/* Where each rank's gradient is an update: of a chunk of the own shards, the parameters behind the
- * update of each rank go to it. */
+/* Of a chunk of the own shards, which every rank has updated in the same range: all gather the rest,
+ * or where each rank's gradient is an update, the parameters behind a rank's go to it.  The shards
+ * of the first rank are the longest. */
 static bool
 return_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
     const struct mw_plan *plan = trainer->plan;
     struct mw_pieces walk = mw_chunk_pieces(plan, &plan->chunks[op->shard], 0);
+    int stream = mw_trainer_stream(trainer, op);
     bool good = true;
 
     for (struct mw_piece piece; good && mw_pieces_next(&walk, &piece);) {
@@ -128,10 +110,11 @@ return_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **erro
         struct mw_ranks_part part = whole_part(tensor, piece.tile);
         part.range_first = piece.first;
         part.range_elements = piece.elements;
-        good = trainer->collectives->exchange_shards(
-            trainer->peers, mw_trainer_stream(trainer, op),
-            part_at(trainer, tensor->param_slot, piece.tile), &part,
-            mw_dtype_element_bytes(tensor->dtype), true, error);
+        good = plan->works[op->work].kind == MW_OP_ALL_TO_ALL
+                   ? trainer->collectives->exchange_shards(
+                         trainer->peers, stream, part_at(trainer, tensor->param_slot, piece.tile),
+                         &part, mw_dtype_element_bytes(tensor->dtype), true, error)
+                   : all_gather_in_place(trainer, tensor, piece.tile, &part, stream, error);
     }
     return good;
 }
@@ -337,8 +320,7 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
     if (mw_trainer_is_of_replicas(trainer->plan, work))
         return sum_replicas(trainer, op, error);
     if (work->object == MW_OBJECT_UPDATED)
-        return work->kind == MW_OP_ALL_TO_ALL ? return_updated(trainer, op, error)
-                                              : all_gather_updated(trainer, op, error);
+        return return_updated(trainer, op, error);
     if (work->kind == MW_OP_BROADCAST)
         return broadcast_shards(trainer, op, error);
     if (work->kind == MW_OP_ALL_GATHER)
