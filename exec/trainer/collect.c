@@ -94,9 +94,9 @@ all_gather_in_place(struct mw_trainer *trainer, const struct mw_tensor *tensor, 
                                             bytes, error);
 }
 
-/* Of a chunk of the own shards, which every rank has updated in the same range: all gather the rest,
- * or where each rank's gradient is an update, the parameters behind a rank's go to it.  The shards
- * of the first rank are the longest. */
+/* Every rank has updated the same range of its own shards, of which the first rank's are longest:
+ * all gather the rest, or where each rank's gradient is an update, a rank gets the parameters that
+ * its own has left. */
 static bool
 return_updated(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 {
