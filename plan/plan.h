@@ -791,6 +791,9 @@ struct mw_members mw_members_of_one(uint32_t rank);
 uint32_t mw_members_count(const struct mw_members *members);
 /* Ranks along an axis: the most that any communicator of the plan has there, at least 1. */
 uint32_t mw_plan_degree(const struct mw_plan *plan, enum mw_axis axis);
+/* Updates of each chunk in a round of data-parallel ranks: one, or one by each rank where they
+ * update asynchronously. */
+uint32_t mw_plan_updates(const struct mw_plan *plan);
 uint32_t mw_members_at(const struct mw_members *members, uint32_t index); /* index is below their
                                                                            * count */
 bool mw_members_have(const struct mw_members *members, uint32_t rank);

@@ -41,6 +41,12 @@ mw_plan_degree(const struct mw_plan *plan, enum mw_axis axis)
 }
 
 uint32_t
+mw_plan_updates(const struct mw_plan *plan)
+{
+    return plan->shape.asynchronous ? mw_plan_degree(plan, MW_AXIS_DP) : 1;
+}
+
+uint32_t
 mw_members_at(const struct mw_members *members, uint32_t index)
 {
     uint32_t rank = members->base;

@@ -140,7 +140,7 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_string(json, "update_on", "gpu");
     if (r->update_beside)
         mw_json_string(json, "update", "beside");
-    if (r->updates) {
+    if (r->updates > 1) {
         mw_json_string(json, "data_parallel", "async");
         mw_json_integer(json, "updates", r->updates);
     }

@@ -231,7 +231,7 @@ print_ways(FILE *out, const struct mw_result *r)
                                               r->virtual_stages));
     else if (r->schedule_way)
         g_ptr_array_add(ways, g_strdup(r->schedule_way));
-    if (r->updates)
+    if (r->updates > 1)
         g_ptr_array_add(ways,
                         g_strdup_printf("asynchronous data parallelism: %" G_GINT64_FORMAT
                                         " updates per step, each with a gradient of parameters "

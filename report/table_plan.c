@@ -155,9 +155,9 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
         mw_grid_row(grid, "micro-batches", "layer", "by layer", NULL);
     if (r->update_on_gpu)
         mw_grid_row(grid, "update on", "gpu", NULL);
-    if (r->updates)
+    if (r->updates > 1)
         mw_grid_row(grid, "data parallel", "async", NULL);
-    if (r->updates)
+    if (r->updates > 1)
         mw_grid_row(grid, "updates per step", integer_text(r->updates), NULL);
     if (r->update_beside)
         mw_grid_row(grid, "update", "beside", "backward", NULL);

@@ -3,7 +3,7 @@
 
 #include "base/progress.h"
 #include "study/choose.h"
-#include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "study/set_result.h"
 #include "study/stages.h"
 #include "study/study.h"

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "study/evaluate.h"
+#include "study/known_steps.h"
 
 /* Only candidates with the best estimates are simulated, and only those close to the best. */
 #define SIMULATED 4

@@ -4,6 +4,7 @@
 #include "sim/kernels.h"
 #include "study/choose.h"
 #include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "study/pipeline.h"
 #include "study/set_result.h"
 #include "study/study.h"

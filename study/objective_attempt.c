@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "study/objective_internal.h"
 #include "study/set_result.h"
 

@@ -8,7 +8,7 @@
 #include "base/progress.h"
 #include "base/spell.h"
 #include "study/bound.h"
-#include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "study/parallel_internal.h"
 
 /* Blocks between two looks at the rows, at first few, whatever the number of cores: what is left

@@ -5,7 +5,7 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/spell.h"
-#include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "study/set_result.h"
 #include "study/stages.h"
 
@@ -69,7 +69,7 @@ fill_identity(const struct mw_question *question, const struct mw_plan *plan, st
     r->sequence_parallel = plan->shape.sequence_parallel;
     r->shard_group = shard_group(plan);
     r->update_beside = plan->shape.updates_beside;
-    r->updates = plan->shape.asynchronous ? mw_plan_degree(plan, MW_AXIS_DP) : 0;
+    r->updates = mw_plan_updates(plan);
     r->update_on_gpu = plan->shape.updates_on_gpu;
     r->layer_order = plan->shape.layer_order;
     r->whole_checkpoints = plan->shape.whole_checkpoints;

@@ -175,8 +175,8 @@ struct mw_result {
     bool layer_order;         /* micro-batches pass a layer one after the other */
     bool whole_checkpoints;   /* of all activations of a layer */
     bool update_beside;       /* of a chunk, beside backward */
-    int64_t updates;          /* of a step, one of each data-parallel GPU's gradient; 0: one, of
-                               * their sum */
+    int64_t updates;          /* of a step, one of each data-parallel GPU's gradient; 1: of their
+                               * sum */
     char *optimizer;          /* NULL: adamw */
     char *trained;            /* the operators and adapters that are trained; NULL: all */
     int64_t trained_params;   /* of the whole model, adapters included */

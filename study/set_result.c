@@ -9,6 +9,7 @@
 #include "study/advice.h"
 #include "study/asked.h"
 #include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "study/lanes.h"
 
 void
@@ -86,7 +87,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->layer_order = mw_settings_layer_order(s);
     r->whole_checkpoints = mw_settings_keeps_whole(s);
     r->update_beside = mw_settings_update_beside(s);
-    r->updates = mw_settings_asynchronous(s) ? mw_sizing_updates(sizing) : 0;
+    r->updates = mw_sizing_updates(sizing);
     r->drop_layers = s->drop_layers;
     r->trained = mw_setting_trained_text(&s->trained);
     r->trained_params = mw_model_trained_params(&question->model, &s->trained);

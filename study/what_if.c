@@ -5,6 +5,7 @@
 #include "hardware/scale.h"
 #include "study/advice.h"
 #include "study/evaluate.h"
+#include "study/known_steps.h"
 
 #define SEARCH_STEPS 14
 #define LARGEST_FACTOR 1024.0

@@ -5,6 +5,7 @@
 
 #include "plan/optimizers.h"
 #include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "tests/cases.h"
 #include "tests/random_request.h"
 

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "tests/cases.h"
 #include "tests/random_request.h"
 

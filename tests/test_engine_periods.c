@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "sim/engine.h"
-#include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "tests/cases.h"
 #include "tests/random_request.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "lib/parallel.h"
-#include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "study/parallel_internal.h"
 
 static const struct {

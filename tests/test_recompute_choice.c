@@ -7,6 +7,7 @@
 #include "planner/planner.h"
 #include "study/choose.h"
 #include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "tests/cases.h"
 #include "tests/hwprofile_helpers.h"
 

@@ -6,6 +6,7 @@
 #include "config.h"
 #include "planner/sizing/internal.h"
 #include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "tests/random_request.h"
 
 static const char *const names[] = {"bamba",      "bart",        "gpt_neo",         "jamba",

@@ -5,6 +5,7 @@
 #include "cli/run/homes.h"
 #include "plan/optimizers.h"
 #include "study/evaluate.h"
+#include "study/known_steps.h"
 #include "study/plan_file.h"
 
 static bool

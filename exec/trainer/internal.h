@@ -242,13 +242,6 @@ int64_t mw_trainer_gradient_bytes(const struct mw_tensor *tensor);
 int64_t mw_trainer_gradient_offset_bytes(const struct mw_trainer *trainer,
                                          const struct mw_tensor *tensor);
 
-/* Updates of each chunk in a step that does not end in between: one, or one for each rank. */
-static inline int64_t
-mw_trainer_updates(const struct mw_trainer *trainer)
-{
-    return trainer->plan->shape.asynchronous ? trainer->ranks : 1;
-}
-
 /* --- exec/trainer/stages.c --- */
 bool mw_trainer_is_stage(const struct mw_plan *plan); /* of a pipeline */
 /* Copies between the slots that stages send and receive and the memory that operators use. */

@@ -531,7 +531,7 @@ share(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_storage *storage = &trainer->storage;
     int64_t tokens = trainer->micro_batches * trainer->tokens;
-    int64_t doubles = 1 + mw_trainer_updates(trainer) * trainer->partial_count;
+    int64_t doubles = 1 + mw_plan_updates(trainer->plan) * trainer->partial_count;
     const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
     bool spread = mw_decoder_is_spread(decoder);
     int64_t counts = spread ? decoder->spread.count * decoder->experts : 0;
@@ -606,7 +606,7 @@ mw_trainer_turn_to(struct mw_trainer *trainer, int64_t step)
     turn_to(trainer, mw_variant_of(trainer->options.variants, step));
     if (trainer->plan != before && !mw_plan_is_delayed(trainer->plan))
         memset(trainer->partials, 0,
-               (size_t)(mw_trainer_updates(trainer) * trainer->partial_count) *
+               (size_t)(mw_plan_updates(trainer->plan) * trainer->partial_count) *
                    sizeof *trainer->partials);
 }
 

@@ -303,7 +303,8 @@ norm_of_piece(struct mw_trainer *trainer, const struct mw_piece *piece, bool dev
 
     uint32_t slot = tensor_of(trainer, piece)->gradient_slot;
     bool each = trainer->plan->shape.asynchronous;
-    for (; block < end && sums.update < mw_trainer_updates(trainer); sums.update++) {
+    uint32_t updates = mw_plan_updates(trainer->plan);
+    for (; block < end && sums.update < updates; sums.update++) {
         int64_t at = each ? in_exchanged(trainer, &first, MW_HOME_GRADIENTS, sums.update)
                           : in_home(trainer, &first, MW_HOME_GRADIENTS);
         sums.gradient = mw_storage_address(&trainer->storage, slot, at);
