@@ -3,9 +3,9 @@
  * of their operators until the update of their chunk (LOMO, arXiv 2306.09782, Sec. 3.1).
  *
  * Layers take turns in sets of homes: a layer's gradients lie over those of the layer that is as
- * many layers further up as there are sets.  The model's two ends have the room behind the sets, one
- * after the other; where they are tied, the embedding's gradient is begun with the logits, and lives
- * all the while.  So the homes are a choice of places alone: the builder adds the edges that they
+ * many layers further up as there are sets.  The model's two ends have the room behind the sets,
+ * one after the other; where they are tied, the embedding's gradient is begun with the logits, and
+ * lives all the while.  That is a choice of places alone: the builder adds the edges that they
  * need, and the plan's check proves it (plan/check_content.c).
  */
 #include <glib.h>
@@ -22,7 +22,8 @@
 
 /* A gradient that is kept over micro-batches is final with the last of them, and so is that of a
  * state that is elsewhere when the GPU could update it.  What the host updates may lag behind
- * backward as far as it likes, and homes of its own let it.  A layer that is left out has no turn. */
+ * backward as far as it likes, and homes of its own let it.  A layer that is left out has no
+ * turn. */
 static bool
 may_take_turns(const struct mw_sizing *sizing)
 {
@@ -122,8 +123,8 @@ mw_sizing_gradient_set_place(const struct mw_sizing *sizing, uint32_t tensor)
     int32_t layer;
     int index;
     enum mw_class class = mw_sizing_locate(sizing, tensor, &layer, &index);
-    int64_t begin = sets_bytes(sizing, layer < 0 ? sizing->gradient_sets
-                                                 : layer % sizing->gradient_sets);
+    int64_t begin =
+        sets_bytes(sizing, layer < 0 ? sizing->gradient_sets : layer % sizing->gradient_sets);
 
     if (class == MW_CLASS_TAIL && mw_sizing_tied(sizing))
         begin += block_bytes(sizing, MW_CLASS_HEAD);

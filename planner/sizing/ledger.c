@@ -179,8 +179,8 @@ add_gradient_sets(struct mw_sizing *sizing)
     add_bytes(sizing, MW_BUFFER_GRADIENTS, MW_TIER_GPU, mw_sizing_gradient_sets_bytes(sizing));
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         for (int t = 0; sizing->classes[c].blocks && t < sizing->classes[c].tensor_count; t++) {
-            int64_t bytes = mw_sizing_home_bytes(sizing, MW_BUFFER_GRADIENTS,
-                                                 &sizing->classes[c].tensors[t]);
+            int64_t bytes =
+                mw_sizing_home_bytes(sizing, MW_BUFFER_GRADIENTS, &sizing->classes[c].tensors[t]);
             *largest = MAX(*largest, mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES));
         }
 }

@@ -138,8 +138,8 @@ may_gradients(const struct mw_sizing *sizing)
     int64_t bytes;
 
     return settings->share_slots == MW_SHARE_ALL && settings->dpu_start == MW_AUTO &&
-           !sizing->gradient_sets &&
-           settings->grad_accum == 1 && count_gradients(sizing, &bytes) <= HOMES_MAX;
+           !sizing->gradient_sets && settings->grad_accum == 1 &&
+           count_gradients(sizing, &bytes) <= HOMES_MAX;
 }
 
 /* The ends have narrow weights in no model; else they would be widened while there are logits. */
