@@ -112,16 +112,16 @@ check_overlaps(struct mw_plan_check *check, const struct extent *extents, uint32
 
 /* --- slots that share bytes ------------------------------------------------------------------ */
 
-/* A plan has a few.  More would make its check slow. */
-#define SHARED_MAX 1024
+/* A plan has a few pairs of them.  More would make its check slow. */
+#define PAIRS_MAX 2100000
 
-/* The extents that may be shared, sorted; SHARED_MAX + 1 at most. */
+/* The extents that may be shared, sorted. */
 static uint32_t
 find_shared(const struct mw_plan *plan, struct extent *extents, uint32_t count)
 {
     uint32_t found = 0;
 
-    for (uint32_t i = 0; i < count && found <= SHARED_MAX; i++)
+    for (uint32_t i = 0; i < count; i++)
         if (plan->slots[extents[i].slot].shares)
             extents[found++] = extents[i];
     return found;
@@ -135,18 +135,24 @@ add_overlap(struct mw_plan_overlaps *overlaps, uint32_t *count, uint32_t slot, u
     count[slot]++;
 }
 
-/* Counts each slot's others, and notes them where there is room for them. */
-static void
+/* Counts each slot's others, and notes them where there is room for them.  False: they are more
+ * pairs than PAIRS_MAX. */
+static bool
 walk_overlaps(struct mw_plan_overlaps *overlaps, const struct extent *shared, uint32_t found,
               uint32_t *count)
 {
+    uint32_t pairs = 0;
+
     for (uint32_t i = 0; i < found; i++)
         for (uint32_t j = i + 1;
              j < found && in_one_tier(&shared[i], &shared[j]) && shared[j].begin < shared[i].end;
              j++) {
+            if (pairs++ == PAIRS_MAX)
+                return false;
             add_overlap(overlaps, count, shared[i].slot, shared[j].slot);
             add_overlap(overlaps, count, shared[j].slot, shared[i].slot);
         }
+    return true;
 }
 
 static bool
@@ -156,12 +162,13 @@ list_overlaps(struct mw_plan_check *check, struct extent *extents, uint32_t exte
     struct mw_plan_overlaps *overlaps = &check->overlaps;
     uint32_t found = find_shared(plan, extents, extent_count);
 
-    if (found > SHARED_MAX)
-        return mw_plan_refuse(check, "more than %d slots share bytes", SHARED_MAX);
     if (!found)
         return true;
     uint32_t *count = mw_plan_allocate(plan->slot_count, sizeof *count);
-    walk_overlaps(overlaps, extents, found, count);
+    if (!walk_overlaps(overlaps, extents, found, count)) {
+        free(count);
+        return mw_plan_refuse(check, "more than %d pairs of slots share bytes", PAIRS_MAX);
+    }
     overlaps->begin = mw_plan_allocate((size_t)plan->slot_count + 1, sizeof *overlaps->begin);
     for (uint32_t s = 0; s < plan->slot_count; s++)
         overlaps->begin[s + 1] = overlaps->begin[s] + count[s];

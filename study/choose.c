@@ -874,6 +874,31 @@ try_global_batch(struct search *search, const struct mw_settings *asked, struct 
 }
 
 static bool
+choose_batch(struct search *search, const struct mw_settings *asked, struct mw_choice *choice,
+             GError **error)
+{
+    if (!choose(search, asked, choice, error))
+        return false;
+    choose_as_if_asked(search, asked, choice);
+    try_global_batch(search, asked, choice);
+    return true;
+}
+
+/* Whether it was asked for layers that keep their activations, of which the software keeps more
+ * than those counted. */
+static bool
+asks_to_keep_more(const struct search *search, const struct mw_settings *asked)
+{
+    const struct mw_hardware *hardware = &search->question->hardware[MW_OUTLOOK_TYPICAL];
+
+    return (asked->checkpoint_interval == 0 || asked->recompute_layers > 0 ||
+            !mw_layer_set_is_empty(&asked->recompute_set)) &&
+           mw_sizing_activations_kept(hardware) > 1;
+}
+
+/* What was asked for is planned as the same choice of the planner's own, with room for all that the
+ * software keeps; only where nothing fits so, with room for what is counted. */
+static bool
 search_best(struct search *search, enum mw_strategy strategy, struct mw_choice *choice,
             GError **error)
 {
@@ -881,15 +906,18 @@ search_best(struct search *search, enum mw_strategy strategy, struct mw_choice *
     struct mw_settings asked = question->settings;
 
     asked.strategy = strategy;
-    bool good = choose(search, &asked, choice, error);
-    if (good) {
-        choose_as_if_asked(search, &asked, choice);
-        try_global_batch(search, &asked, choice);
-        if (search->keeps_plan)
-            build_plan(choice);
-    } else {
-        refuse_chosen(question, &asked, error);
+    asked.eager |= asks_to_keep_more(search, &asked);
+    bool stands = asked.eager == question->settings.eager;
+    bool good = choose_batch(search, &asked, choice, stands ? error : NULL);
+    if (!stands && !fits(choice)) {
+        mw_choice_clear(choice);
+        asked.eager = false;
+        good = choose_batch(search, &asked, choice, error);
     }
+    if (good && search->keeps_plan)
+        build_plan(choice);
+    if (!good)
+        refuse_chosen(question, &asked, error);
     return good;
 }
 

@@ -296,9 +296,12 @@ note_eager(const struct mw_question *question, const struct mw_sizing *sizing, G
 {
     g_autofree char *who = keeper(question, sizing);
     int64_t kept = mw_sizing_kept_of_model(sizing);
+    bool sought = question->settings.checkpoint_interval == MW_AUTO;
     const char *why = NULL;
 
-    if (sizing->settings.eager && mw_sizing_activations_kept(sizing->hardware) == 1)
+    if (sizing->settings.eager && !sought)
+        why = NULL;
+    else if (sizing->settings.eager && mw_sizing_activations_kept(sizing->hardware) == 1)
         why = "no recomputation: kept activations fit; {activation-checkpoint-interval=1} "
               "recomputes";
     else if (sizing->settings.eager)

@@ -177,7 +177,7 @@ fill_ledger(const struct mw_plan *plan, struct mw_result *r)
             if (bytes[t][p])
                 r->ledger[r->ledger_count++] = (struct mw_result_ledger_row){t, p, bytes[t][p]};
     for (uint32_t s = 0; s < plan->slot_count; s++)
-        r->shares_slots |= plan->slots[s].shares;
+        r->shares_slots |= plan->slots[s].shares && plan->slots[s].purpose != MW_PURPOSE_GRADIENTS;
 }
 
 static bool

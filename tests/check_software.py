@@ -174,6 +174,29 @@ def taken(told):
     return {part["what"]: part["bytes"] for part in told.get("software_memory", [])}
 
 
+def check_beside(box):
+    """Each tensor is updated alone beside backward: the largest is the embedding, with positions,
+    in parts that are rounded up; its gradient and two layers' live at once, or sums of all."""
+    largest, layer = (50257 + 1024) * 768, 12 * 768 ** 2
+    asked = f"{SMALL} -s ddp --gpus 1 --set software.memory.update_bytes=64"
+    copies, gradients = {}, {}
+    for options in ("--update end --grad-accum 1", "--update beside --grad-accum 1",
+                    "--update beside --grad-accum 2"):
+        answered = answer(box, f"{asked} {options}")
+        taken = {row["what"]: row["bytes"] for row in answered["software_memory"]}
+        copies[options] = taken.get("the update's copies", 0)
+        gradients[options] = sum(row["bytes"] for row in answered["ledger"]
+                                 if row["purpose"] == "gradients")
+    end, beside, summed = copies.values()
+    if not 1 <= beside / ((64 - 2) * largest) < 1.01 or not 1 <= summed / (60 * largest) < 1.01:
+        yield f"copies: {copies}"
+    if end < 2 * beside:
+        yield f"copies of all at the end: {copies}"
+    whole, some, sums = gradients.values()
+    if not 1 <= some / (2 * (largest + 2 * layer)) < 1.01 or abs(sums / (2 * whole) - 1) > 0.001:
+        yield f"gradients: {gradients}"
+
+
 def check_frozen(box):
     """Frozen parameters are pinned one by one: of a layer gate and up take 2^29 bytes, not 469.8
     million, and down too; q, k, v and the projection are powers of two.  Those of adapters lie in
@@ -660,6 +683,7 @@ def tests(box):
         yield f"memory/host {gpus} {options}", check_host_memory(box, gpus, options)
     yield "memory/room", check_room(box)
     yield "host too late", check_late(box)
+    yield "update beside backward", check_beside(box)
     yield "frozen parameters", check_frozen(box)
     yield "memory/unsaid", check_unsaid(box)
     yield "memory/logits whole", check_logits_whole(box)

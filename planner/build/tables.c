@@ -184,12 +184,15 @@ add_slots(struct builder *b, enum mw_buffer_kind kind)
     const struct mw_buffer *buffer = &s->buffers[kind];
     g_autofree struct mw_sized_slot *slots = mw_sizing_slots(s, kind);
     struct ring ring = {b->plan->slot_count, buffer->count, 0};
+    bool sets = kind == MW_BUFFER_GRADIENTS && s->gradient_sets;
     int64_t at = buffer->at.begin; /* in the room */
 
     for (uint32_t i = 0; i < ring.count; i++) {
         enum mw_tier tier = slots[i].tier;
         int64_t bytes = mw_round_up(slots[i].bytes, MW_SLOT_ALIGNMENT_BYTES);
         bool in_room = lies_in_room(b, kind, i);
+        if (in_room && sets)
+            at = buffer->at.begin + mw_sizing_gradient_set_place(s, i);
         struct mw_slot slot = {.program = b->program,
                                .tier = tier,
                                .purpose = buffer->purpose,
@@ -198,7 +201,8 @@ add_slots(struct builder *b, enum mw_buffer_kind kind)
                                    in_room ? s->shared[tier].begin + at : b->offset_bytes[tier],
                                .size_bytes = bytes};
         if (in_room && bytes)
-            slot.shares = mw_sizing_meets_others(s, kind, (struct mw_extent){at, at + bytes});
+            slot.shares =
+                sets || mw_sizing_meets_others(s, kind, (struct mw_extent){at, at + bytes});
         mw_plan_add_slot(b->plan, slot);
         *(in_room ? &at : &b->offset_bytes[tier]) += bytes;
     }

@@ -189,8 +189,8 @@ struct mw_settings {
                                        MW_AUTO: 1, or 0 where the software keeps it whole */
     struct mw_kept_as kept_as;         /* activations that forward keeps for backward */
     int scores_again;                  /* 1: selective recomputation: attention's scores alone */
-    bool eager;            /* kept activations must fit as eager frameworks keep them too: of
-                              * plans that were sought, not of what was asked for */
+    bool eager;            /* kept activations must fit as eager frameworks keep them too; false
+                              * where what was asked for fits in no other way */
     int64_t param_loads;   /* 3 or 2; MW_AUTO: 3 */
     int64_t tiles;         /* memory-centric tiling; MW_AUTO: as few as fit */
     int64_t logits_chunks; /* parts of the tokens, for logits and loss; MW_AUTO: fewest */

@@ -259,8 +259,9 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_SCHEDULE, "update", MW_SETTING_CHOICE, FIELD(update_beside), 0, 0, NULL,
      update_choices, "end|beside",
      "update at the end of the step, when the norm of all gradients is known, or beside backward, "
-     "each chunk once its gradients are final: nothing is clipped by their norm (default: as the "
-     "software does, most at the end; `run` always)"},
+     "each chunk once its gradients are final: nothing is clipped by their norm, and on the GPU "
+     "gradients of one micro-batch live no longer (default: as the software does, most at the "
+     "end; `run` always)"},
     {MW_SETTINGS_SCHEDULE, "data-parallel", MW_SETTING_CHOICE, FIELD(data_parallel), 0, 0, NULL,
      data_parallel_choices, "sync|async",
      "data-parallel GPUs wait for the sum of their gradients and make one update of it (sync, the "

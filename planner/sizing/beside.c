@@ -167,13 +167,26 @@ freed_for_update(const struct mw_sizing *sizing)
     return mw_settings_update_apart(&sizing->settings) ? 0 : bytes;
 }
 
-/* The update of state on the GPU, in one piece. */
+/* Of a rank's state on the GPU, the elements that are updated in one piece: all of them, or one
+ * tensor's where each is updated alone beside backward (LOMO, arXiv 2306.09782, Sec. 3.1; a hook of
+ * each parameter, PyTorch's tutorial "How to save memory by fusing the optimizer step into the
+ * backward pass"). */
+static double
+updated_at_once(const struct mw_sizing *sizing)
+{
+    double all = ledger(sizing, MW_PURPOSE_OPTIMIZER_STATE) / mw_sizing_state_element_bytes(sizing);
+
+    return mw_settings_update_beside(&sizing->settings)
+               ? fmin(all, (double)mw_sizing_largest_state(sizing))
+               : all;
+}
+
+/* The update of state on the GPU. */
 static double
 update_copies(const struct mw_sizing *sizing)
 {
     double more = sizing->hardware->memory_use.bytes_per_update - gradient_bytes(sizing);
-    double params =
-        ledger(sizing, MW_PURPOSE_OPTIMIZER_STATE) / mw_sizing_state_element_bytes(sizing);
+    double params = updated_at_once(sizing);
 
     return more > 0 ? fmax(0, more * params - freed_for_update(sizing)) : 0;
 }

@@ -879,5 +879,6 @@ mw_sizing_set_buffers(struct mw_sizing *sizing)
     set_vectors(sizing);
     set_commit_records(sizing);
     set_saves(sizing);
+    mw_sizing_set_gradient_sets(sizing);
     mw_sizing_share_slots(sizing);
 }

@@ -168,6 +168,18 @@ mw_sizing_sum_shards(struct mw_sizing *sizing)
     }
 }
 
+int64_t
+mw_sizing_largest_state(const struct mw_sizing *sizing)
+{
+    int64_t largest = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int t = 0; sizing->classes[c].blocks && t < sizing->classes[c].tensor_count; t++)
+            if (sizing->classes[c].tensors[t].trained)
+                largest = MAX(largest, state_of_rank(sizing, &sizing->classes[c].tensors[t]));
+    return largest;
+}
+
 /* How many blocks of so many bytes go into the tier that is being filled, and takes their bytes;
  * the next tensor finds its own. */
 static int64_t

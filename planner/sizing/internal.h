@@ -65,6 +65,8 @@ int64_t mw_sizing_part_stride(const struct mw_sizing *sizing, const struct mw_un
                               bool partitioned);
 /* The same of a trained tensor's state: parts begin at whole blocks of every array. */
 int64_t mw_sizing_state_stride(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor);
+/* Of the trained tensors the most elements of state that a rank has of one. */
+int64_t mw_sizing_largest_state(const struct mw_sizing *sizing);
 /* Whether each part of a tensor has an owner, which moves it alone and broadcasts it. */
 bool mw_sizing_owners_broadcast(const struct mw_sizing *sizing);
 /* Elements of a part that one rank's links and drives carry: its shard, or the whole part where an
@@ -119,6 +121,12 @@ int64_t mw_sizing_logit_bytes(const struct mw_sizing *sizing);
 void mw_sizing_count_homes(struct mw_sizing *sizing);
 /* Sets the table of buffers, once all homes have their tiers. */
 void mw_sizing_set_buffers(struct mw_sizing *sizing);
+/* --- planner/sizing/gradient_sets.c --- */
+/* Sets how many layers' gradients live at once; the bytes of all homes of gradients then. */
+void mw_sizing_set_gradient_sets(struct mw_sizing *sizing);
+int64_t mw_sizing_gradient_sets_bytes(const struct mw_sizing *sizing);
+
+/* --- planner/sizing/share.c --- */
 /* Finds which buffers share bytes, and where they lie. */
 void mw_sizing_share_slots(struct mw_sizing *sizing);
 /* Of a buffer that shares bytes: those that none before it in the plan's order lies over. */

@@ -78,10 +78,18 @@ mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 /* --- their sum ------------------------------------------------------------------------------- */
 
 static void
+add_bytes(struct mw_sizing *sizing, enum mw_buffer_kind kind, enum mw_tier tier, int64_t bytes)
+{
+    enum mw_purpose purpose = sizing->buffers[kind].purpose;
+
+    sizing->ledger[tier][purpose] = MIN(sizing->ledger[tier][purpose] + bytes, FAR_TOO_LARGE);
+    sizing->need_bytes[tier] = MIN(sizing->need_bytes[tier] + bytes, FAR_TOO_LARGE);
+}
+
+static void
 add_slots(struct mw_sizing *sizing, enum mw_buffer_kind kind, enum mw_tier tier, int64_t bytes,
           int64_t count)
 {
-    enum mw_purpose purpose = sizing->buffers[kind].purpose;
     int64_t all;
 
     if (!count || !bytes)
@@ -90,8 +98,7 @@ add_slots(struct mw_sizing *sizing, enum mw_buffer_kind kind, enum mw_tier tier,
     /* So large that nothing holds it: the exact size does not matter. */
     if (__builtin_mul_overflow(bytes, count, &all) || all > FAR_TOO_LARGE)
         all = FAR_TOO_LARGE;
-    sizing->ledger[tier][purpose] = MIN(sizing->ledger[tier][purpose] + all, FAR_TOO_LARGE);
-    sizing->need_bytes[tier] = MIN(sizing->need_bytes[tier] + all, FAR_TOO_LARGE);
+    add_bytes(sizing, kind, tier, all);
     sizing->largest_bytes[tier] = MAX(sizing->largest_bytes[tier], bytes);
 }
 
@@ -163,6 +170,21 @@ add_tensors(struct mw_sizing *sizing, enum mw_buffer_kind kind)
     }
 }
 
+/* Those of all layers lie over each other in the sets of a few. */
+static void
+add_gradient_sets(struct mw_sizing *sizing)
+{
+    int64_t *largest = &sizing->largest_bytes[MW_TIER_GPU];
+
+    add_bytes(sizing, MW_BUFFER_GRADIENTS, MW_TIER_GPU, mw_sizing_gradient_sets_bytes(sizing));
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int t = 0; sizing->classes[c].blocks && t < sizing->classes[c].tensor_count; t++) {
+            int64_t bytes =
+                mw_sizing_home_bytes(sizing, MW_BUFFER_GRADIENTS, &sizing->classes[c].tensors[t]);
+            *largest = MAX(*largest, mw_round_up(bytes, MW_SLOT_ALIGNMENT_BYTES));
+        }
+}
+
 static void
 add_chunks(struct mw_sizing *sizing)
 {
@@ -181,7 +203,10 @@ sum_slots(struct mw_sizing *sizing)
     struct mw_buffer *buffers = sizing->buffers, *checksums = &buffers[MW_BUFFER_CHECKSUMS];
 
     add_tensors(sizing, MW_BUFFER_PARAMETERS);
-    add_tensors(sizing, MW_BUFFER_GRADIENTS);
+    if (sizing->gradient_sets)
+        add_gradient_sets(sizing);
+    else
+        add_tensors(sizing, MW_BUFFER_GRADIENTS);
     bool alike =
         !mw_sizing_splits(sizing, MW_STATE_ACTIVATIONS) && !mw_sizing_mixes_checkpoints(sizing);
     int64_t count = alike ? sizing->checkpoint_slots : 1;

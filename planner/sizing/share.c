@@ -1,5 +1,5 @@
 /*
- * Slots that share bytes (--share-slots on).
+ * Slots that share bytes (--share-slots on; gradients of an update beside backward always).
  *
  * A step has four stretches: the layers forward, the model's end forward and backward (logits and
  * loss), the layers backward with what they recompute, and the update.  Buffers that hold something
@@ -138,7 +138,8 @@ may_gradients(const struct mw_sizing *sizing)
     int64_t bytes;
 
     return settings->share_slots == MW_SHARE_ALL && settings->dpu_start == MW_AUTO &&
-           settings->grad_accum == 1 && count_gradients(sizing, &bytes) <= HOMES_MAX;
+           !sizing->gradient_sets && settings->grad_accum == 1 &&
+           count_gradients(sizing, &bytes) <= HOMES_MAX;
 }
 
 /* The ends have narrow weights in no model; else they would be widened while there are logits. */
@@ -192,7 +193,7 @@ may_share(const struct mw_sizing *sizing, enum mw_buffer_kind kind, unsigned liv
     bool moves = kind == MW_BUFFER_GRADIENTS || lives == LIVES_UPDATE ||
                  tier_of(sizing, kind) == MW_TIER_CPU;
 
-    if ((once && moves) || turns(sizing, kind))
+    if (sizing->settings.share_slots == MW_SHARE_NONE || (once && moves) || turns(sizing, kind))
         return false;
     if (kind == MW_BUFFER_ACTIVATIONS)
         return sizing->buffers[MW_BUFFER_ROOMS].count > 0;
@@ -245,11 +246,26 @@ block_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
     return bytes;
 }
 
+/* Gradients that take turns lie over each other, whatever else does.  Those of the model's end are
+ * among them, which are made while there are logits. */
+static void
+add_gradient_sets(const struct mw_sizing *sizing, struct room *room)
+{
+    int64_t bytes = sizing->gradient_sets ? mw_sizing_gradient_sets_bytes(sizing) : 0;
+
+    if (!bytes)
+        return;
+    add_block(room, MW_BUFFER_GRADIENTS, LIVES_ENDS | LIVES_BACKWARD | LIVES_UPDATE, bytes);
+    room->shared = true;
+}
+
 static void
 share_tier(struct mw_sizing *sizing, enum mw_tier tier, bool once)
 {
     struct room room = {.count = 0};
 
+    if (tier == MW_TIER_GPU)
+        add_gradient_sets(sizing, &room);
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
         enum mw_buffer_kind kind = rows[i].kind;
         if (tier_of(sizing, kind) != tier || !sizing->buffers[kind].count ||
@@ -270,7 +286,8 @@ share_tier(struct mw_sizing *sizing, enum mw_tier tier, bool once)
 void
 mw_sizing_share_slots(struct mw_sizing *sizing)
 {
-    if (sizing->settings.share_slots == MW_SHARE_NONE || sizing->settings.forward_only)
+    if (sizing->settings.forward_only ||
+        (sizing->settings.share_slots == MW_SHARE_NONE && !sizing->gradient_sets))
         return;
     bool once = says_layers_once(sizing);
     share_tier(sizing, MW_TIER_GPU, once);
@@ -283,7 +300,7 @@ bool
 mw_sizing_shares(const struct mw_sizing *sizing)
 {
     for (int kind = 0; kind < MW_BUFFER_KIND_COUNT; kind++)
-        if (sizing->buffers[kind].shares)
+        if (kind != MW_BUFFER_GRADIENTS && sizing->buffers[kind].shares)
             return true;
     return false;
 }
@@ -296,7 +313,8 @@ mw_sizing_shares_gradient(const struct mw_sizing *sizing, uint32_t tensor)
 
     return sizing->buffers[MW_BUFFER_GRADIENTS].shares &&
            sizing->gradient_home[tensor] == MW_TIER_GPU &&
-           is_made_behind_logits(sizing, mw_sizing_locate(sizing, tensor, &layer, &index)) &&
+           (sizing->gradient_sets ||
+            is_made_behind_logits(sizing, mw_sizing_locate(sizing, tensor, &layer, &index))) &&
            mw_sizing_tensor(sizing, tensor)->trained;
 }
 

@@ -193,6 +193,9 @@ enum mw_buffer_kind {
 };
 #define MW_BUFFER_HOME_KINDS (MW_BUFFER_SUMS + 1)
 
+/* Most layers of homes that gradients of an update beside backward take turns in. */
+#define MW_GRADIENT_SETS_MAX 16
+
 struct mw_buffer {
     enum mw_tier tier; /* MW_TIER_COUNT: a home, whose slots each have their own tier */
     enum mw_purpose purpose;
@@ -308,6 +311,9 @@ struct mw_sizing {
     bool saves_in_step; /* it is part of every step's commit */
 
     struct mw_buffer buffers[MW_BUFFER_KIND_COUNT]; /* all slots */
+    int64_t gradient_sets; /* layers whose gradients live at once, where an update beside backward
+                            * takes them; 0: all do */
+    int64_t gradient_set_bytes[MW_GRADIENT_SETS_MAX]; /* of their homes, in whole pages */
     int64_t more_parts[MW_TIER_COUNT]; /* for which rings of gradients have room beyond the least */
     struct mw_extent shared[MW_TIER_COUNT];          /* the room for buffers that share bytes */
     int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT]; /* their bytes, in whole pages */
@@ -527,10 +533,13 @@ int64_t mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_clas
 int64_t mw_sizing_buffer_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
 /* Whether the gradient's home lies in the room for what shares bytes. */
 bool mw_sizing_shares_gradient(const struct mw_sizing *sizing, uint32_t tensor);
+/* Where its home lies in the room of all gradients, of which only a few layers' live at once
+ * (planner/sizing/gradient_sets.c). */
+int64_t mw_sizing_gradient_set_place(const struct mw_sizing *sizing, uint32_t tensor);
 /* Whether bytes of the room for what shares them belong to two buffers, of which `kind` is one. */
 bool mw_sizing_meets_others(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
                             struct mw_extent extent);
-/* Whether any slots share bytes. */
+/* Whether any slots share bytes but gradients of layers that live in turns. */
 bool mw_sizing_shares(const struct mw_sizing *sizing);
 /* All slots of a kind in order, [buffers[kind].count], including homes; g_free it. */
 struct mw_sized_slot *mw_sizing_slots(const struct mw_sizing *sizing, enum mw_buffer_kind kind);

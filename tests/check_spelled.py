@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+"""What the planner chooses is the same plan when it is asked for; prints TAP.
+
+Over models, machines and software: each setting that was chosen, given by hand alone, and all of
+them together, leave memory, what the software takes of it, and the step as they were.  And what
+was asked for has room for all that the software keeps where anything has, and else for once what
+is counted, which a note says.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import re
+import sys
+
+from command import Box, answer_of, sample
+from tap import report_in
+
+ROWS = [
+    ("-m llama-2-7b -H rtx4090 --train lora:16 --seq 512 --batch 1", ("", "pytorch-fsdp-eager")),
+    ("-m llama-2-7b -H rtx-a6000 --train lora:16", ("hf-trainer", "fsdp2-compile")),
+    ("-m llama-3.1-8b -H dgx-h100", ("", "pytorch-fsdp-eager", "megatron", "ideal")),
+    ("-m llama-3.1-8b -H rtx4090 --train lora:16 --weight-bits 4 --batch 2",
+     ("hf-trainer",)),
+    ("-m gpt2-xl -H rtx4090 --seq 1024 --batch 4", ("pytorch-2020", "deepspeed", "llm-foundry")),
+    ("-m gpt2 -H v100 --batch 8", ("pytorch-2020", "hf-trainer")),
+    ("-m opt-1.3b -H a100 --batch 4", ("pytorch-fsdp-eager", "hf-trainer")),
+    ("-m gpt3-1.3b -H dgx-a100 --batch 2", ("deepspeed", "megatron", "hf-trainer")),
+    ("-m mixtral-8x7b -H dgx-h100 --batch 1", ("", "pytorch-fsdp-eager")),
+    ("-m gemma-2-9b -H dgx-a100 --batch 1", ("pytorch-fsdp-eager", "fsdp2-compile")),
+    ("-m llama-2-13b -H dgx-a100 -s zero3", ("pytorch-fsdp-eager", "llm-foundry")),
+    ("-m llama-3.1-8b -H dgx-a100 --seq 8192 --batch 2 -s zero3",
+     ("fsdp2-compile", "nemo", "megatron", "memwall")),
+]
+CHILD = "[profile]\ninherits = hf-trainer\n[memory]\nactivations_kept = {}\n"
+AGAIN = re.compile(r"(\d+) of \d+ layers are recomputed")
+FIELDS = ("feasible", "strategy", "peak_bytes", "software_memory", "step_time_s", "settings")
+OF_OPEN_BATCH = ("default_step_tokens",)
+
+
+def ask(box, options):
+    answer = box.run(f"simulate {options} --json")
+    if answer.status not in (0, 3):
+        raise RuntimeError(f"{options}: {answer.err}")
+    return answer_of(answer.out)
+
+
+def spelled(answer):
+    """The options that say what was chosen, one choice each; placements are one."""
+    chosen = answer["settings"]
+    yield f"-s {answer['strategy']}"
+    yield f"--batch {chosen['micro_batch']:.15g} --grad-accum {chosen['grad_accum']}"
+    again = f"--activation-checkpoint-interval {chosen['checkpoint_interval']}"
+    if chosen["kept_layers"]:
+        again += f" --recompute-layers {AGAIN.search(' '.join(answer['notes']))[1]}"
+    yield again
+    yield f"--tiles {chosen['tiles']}"
+    yield f"--logits-chunks {chosen['logits_chunks']}"
+    yield " ".join(f"--{state}-device {chosen[f'{state}_device']}"
+                   for state in ("param", "optimizer", "gradient", "activation"))
+
+
+def value_of(answer, field):
+    value = answer.get(field)
+    if field != "settings":
+        return value
+    return {name: of for name, of in value.items() if name not in OF_OPEN_BATCH}
+
+
+def check(box, question):
+    answer = ask(box, question)
+    if not answer["feasible"]:
+        yield "does not fit"
+    said = list(spelled(answer))
+    for options in (*said, " ".join(said)):
+        other = ask(box, f"{question} {options}")
+        for field in FIELDS:
+            one, by_hand = value_of(answer, field), value_of(other, field)
+            if one != by_hand:
+                yield f"{options}: {field} {by_hand}, as chosen {one}"
+
+
+def check_room(box):
+    """Activations of layers that are not recomputed, kept 1, 2 and 3 times, and what is said."""
+    question = ("-m llama-2-7b -H rtx4090 --train lora:16 --seq 512 --batch 1 -s ddp --software "
+                "child.ini --activation-checkpoint-interval 0 --set gpu.memory_gib=")
+    taken = {}
+    for kept in (1, 2, 3):
+        box.write("child.ini", CHILD.format(kept))
+        answer = ask(box, f"{question}80")
+        taken[kept] = {row["what"]: row["bytes"] for row in answer["software_memory"]}
+        if any("may run out of memory" in note for note in answer["notes"]):
+            yield f"kept {kept} times, with room: {answer['notes']}"
+    more = {kept: of.get("more activations kept", 0) for kept, of in taken.items()}
+    if more[1] or more[2] < 2 ** 30 or abs(more[3] - 2 * more[2]) > 1:
+        yield f"more activations kept: {more}"
+    need = answer["peak_bytes"]["gpu"] + sum(taken[1].values())
+    short = ask(box, f"{question}{need / 2 ** 30 + 2:.3f}")
+    if not short["feasible"] or not any("may run out of memory" in note for note in short["notes"]):
+        yield f"room for what is counted: {short['feasible']}, {short['notes']}"
+
+
+def tests(box):
+    yield "room", check_room(box)
+    for row, names in sample(ROWS):
+        for software in names:
+            question = f"{row} --software {software}" if software else row
+            yield question, check(box, question)
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))
