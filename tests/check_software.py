@@ -58,6 +58,7 @@ KEYS = {
     "collectives.reduce_passes": ("20", IDEAL, 1),
     "collectives.gather_kernels": ("20", IDEAL, 1),
     "collectives.reduce_kernels": ("20", IDEAL, 1),
+    "collectives.tensor_parts": ("true", f"{SLICED} --software fsdp2-compile", 1),
     "offers.sequence_parallel": ("false", SLICED, 1),
     "offload.copy_share": ("0.1", OFFLOADED, 1),
     "offload.drive_share": ("0.2", OFFLOADED, 1),
