@@ -374,8 +374,9 @@ takes_made(struct mw_step_check *check, uint32_t index, uint32_t t, uint32_t slo
     const struct mw_op *op = &check->plan->ops[index];
     struct mw_step_part *part = part_of(check, t, op->tile);
 
-    if (part->unsummed || part->made <= op->micro_batch || (slot != check->plan->tensors[t].gradient_slot &&
-                                          !is_gradient_of(check, slot, index, t, MW_OP_COMPUTE)))
+    if (part->unsummed || part->made <= op->micro_batch ||
+        (slot != check->plan->tensors[t].gradient_slot &&
+         !is_gradient_of(check, slot, index, t, MW_OP_COMPUTE)))
         return false;
     part->left = op->micro_batch + 1u;
     return true;
@@ -454,8 +455,8 @@ check_norm_sum(struct mw_step_check *check, uint32_t index, uint32_t t)
     bool there = slot == tensor->gradient_slot ||
                  (slot != MW_NONE && is_gradient_of(check, slot, index, t, MW_OP_COMPUTE));
 
-    if (!(part->unsummed >> work->operator_ & 1) || !there ||
-        part->made != op->micro_batch + 1u || part->left > op->micro_batch ||
+    if (!(part->unsummed >> work->operator_ & 1) || !there || part->made != op->micro_batch + 1u ||
+        part->left > op->micro_batch ||
         (check->plan->shape.has_decoder &&
          work->bytes != mw_dtype_bytes(tensor->dtype, norm_elements(check, work->operator_))))
         return refuse(check, index, "sums up no gradients of a norm that slices have made");
@@ -665,8 +666,7 @@ check_gradient(struct mw_step_check *check, uint32_t index, uint32_t t)
 
     if (!tensor->trainable || op->phase != MW_PHASE_BACKWARD)
         return refuse(check, index, "is of a gradient that is not trained");
-    if (check->plan->shape.tensor_parts &&
-        mw_step_work(check, index)->kind == MW_OP_ALL_REDUCE &&
+    if (check->plan->shape.tensor_parts && mw_step_work(check, index)->kind == MW_OP_ALL_REDUCE &&
         joins_along(check, index, MW_AXIS_TP, check->tp))
         return check_norm_sum(check, index, t);
     bool good = find_gradient_op(check, index, t, &what);

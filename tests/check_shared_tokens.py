@@ -15,7 +15,8 @@ import re
 import shutil
 import sys
 
-from check_slices import DEEP, EACH, FIXTURES, MACHINE, TRAINING, divided, ranks, steps, write_models
+from check_slices import (DEEP, EACH, FIXTURES, MACHINE, TRAINING, divided, ranks, steps,
+                          write_models)
 from check_slices_durable import DRIVES, check_kills, check_resume, words
 from command import SANITIZED, Answer, Box, answer_of, of_rows, refused
 from tap import Skip, report_ranked
@@ -133,8 +134,8 @@ def planned(box, options):
             f"{options} {ON} -o shared.plan")
     text = (box.folder / "shared.plan").read_text()
     works = {number: (kind, what, operator, int(size)) for number, kind, what, operator, size in
-             re.findall(r"^work (\d+) (all-reduce|reduce-scatter|all-gather) (activations|gradients)"
-                        r" (\S+) .* bytes (\d+) ", text, re.M)}
+             re.findall(r"^work (\d+) (all-reduce|reduce-scatter|all-gather) "
+                        r"(activations|gradients) (\S+) .* bytes (\d+) ", text, re.M)}
     return collections.Counter(
         (*works[work], phase) for work, phase in
         re.findall(r"^op \d+ lane \d+ work (\d+) (\S+) ", text, re.M) if work in works)

@@ -236,8 +236,8 @@ void *mw_compute_partial_sums(const struct mw_compute *compute, int64_t *element
 
 /* Where slices share tokens: all rows, and the slice's own, of what an operator has made, which are
  * summed up and scattered behind it, or of what it takes, which are gathered before it.  Of
- * backward's inputs of products, `own` is what forward has kept.  `whole` is NULL where the operator
- * has nothing of the kind. */
+ * backward's inputs of products, `own` is what forward has kept.  `whole` is NULL where the
+ * operator has nothing of the kind. */
 struct mw_slice_rows {
     void *whole, *own;
     int64_t elements, own_elements;

@@ -1,8 +1,8 @@
 /*
  * What tensor slices share with each other: sums of what each has made, and where they share tokens
- * (Korthikanti et al., arXiv 2205.05198, Sec. 4.2.2) hidden states, scattered where a block ends and
- * gathered where the next one begins, and the gradients of norms' weights, which each slice makes of
- * its own tokens.
+ * (Korthikanti et al., arXiv 2205.05198, Sec. 4.2.2) hidden states, scattered where a block ends
+ * and gathered where the next one begins, and the gradients of norms' weights, which each slice
+ * makes of its own tokens.
  */
 #include "base/error.h"
 #include "exec/trainer/internal.h"
