@@ -170,6 +170,9 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
     if (s->weights_later && (s->checkpoint_interval || s->kept_encodings || s->tensor_overlap))
         return mw_plan_refuse(check, "step: weights-later keeps all activations as they are, "
                                      "without an interval, encodings or tensor-overlap");
+    if (s->tensor_parts && (!s->sequence_parallel || s->tensor_overlap || s->weights_later))
+        return mw_plan_refuse(check, "step: tensor-parts needs sequence-parallel, without "
+                                     "tensor-overlap or weights-later");
     if (s->no_flush && (s->checkpoint_interval || s->kept_encodings || s->commits))
         return mw_plan_refuse(check, "step: no-flush keeps all activations as they are, without an "
                                      "interval or encodings, and commits nothing");

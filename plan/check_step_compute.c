@@ -485,16 +485,17 @@ refuse_place(struct row *row, uint32_t index, const struct expected *it)
                           it->tile, it->token_chunk);
 }
 
-/* Of a sum of slices: with tokens that they share its parts stay there in backward, where it does
- * not end before the next op anyway. */
+/* Of a sum of slices: with tokens that they share its parts stay there, in backward, where it does
+ * not end before the next op anyway, or always. */
 static enum mw_op_kind
 sum_kind(const struct mw_step_check *check, uint32_t partial)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
-    bool scatters = shape->tensor_overlap && shape->sequence_parallel &&
+    bool overlaps = shape->tensor_overlap && shape->sequence_parallel &&
                     check->plan->ops[partial].phase == MW_PHASE_BACKWARD;
+    bool hidden = mw_step_work(check, partial)->operator_ != MW_OPERATOR_LOSS;
 
-    return scatters ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
+    return overlaps || (shape->tensor_parts && hidden) ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
 }
 
 /* Whether both are parts of one operator's pass. */
@@ -688,6 +689,30 @@ note_ring(const struct row *row, struct walk *walk, uint32_t before, uint32_t in
     walk->ring_after = before;
 }
 
+/* Where slices share tokens and scatter and gather by ops of their own: in backward of a product of
+ * a layer whose weights are sliced by columns, and trained, its input comes again; and forward, of
+ * such a product or of the first chunk of the logits. */
+static bool
+takes_parts(const struct row *row, const struct expected *it)
+{
+    const struct mw_step_check *check = row->check;
+    uint32_t t = check->tensor_of[(it->layer + 1) * MW_OPERATOR_COUNT + it->operator_];
+    bool trained = it->layer >= 0 && t != MW_NONE && check->plan->tensors[t].trainable;
+
+    return check->plan->shape.tensor_parts && mw_operator_row(it->operator_)->sums_backward &&
+           (it->phase == MW_PHASE_BACKWARD ? trained : !it->token_chunk);
+}
+
+/* What a stage receives, or finds where it waited, is gathered, not what was there before. */
+static bool
+gathers_received(const struct row *row, const struct walk *walk, uint32_t index,
+                 const struct expected *it)
+{
+    return !row->check->plan->shape.tensor_parts || !it->received ||
+           mw_step_slot(row->check, walk->last_gather, MW_ROLE_RECEIVED) ==
+               mw_step_slot(row->check, index, MW_ROLE_RECEIVED);
+}
+
 /* Where slices share tokens and sums are scattered: the gradient of the result of a product whose
  * weights are sliced by rows, and the input of one whose weights' gradients are computed. */
 static bool
@@ -696,28 +721,37 @@ check_gathered(struct row *row, const struct walk *walk, uint32_t before, uint32
 {
     struct mw_step_check *check = row->check;
     const struct mw_step_shape *shape = &check->plan->shape;
-    bool scattered = shape->has_decoder && check->tp > 1 && shape->sequence_parallel &&
-                     shape->tensor_overlap && it->phase == MW_PHASE_BACKWARD &&
-                     it->operator_ != MW_OPERATOR_LOSS;
-    bool gradient = scattered && mw_operator_row(it->operator_)->sums_forward;
+    bool slices = shape->has_decoder && check->tp > 1;
+    bool scattered = slices && shape->sequence_parallel &&
+                     (shape->tensor_overlap || shape->tensor_parts) &&
+                     it->phase == MW_PHASE_BACKWARD && it->operator_ != MW_OPERATOR_LOSS;
+    bool whole = (scattered && mw_operator_row(it->operator_)->sums_forward) ||
+                 (slices && takes_parts(row, it));
 
-    if (!(scattered && it->of_weights) && !gradient)
+    if (!(scattered && it->of_weights) && !whole)
         return true;
-    if (gradient && before != MW_NONE && is_part_of(row, before, index))
+    if (whole && before != MW_NONE && is_part_of(row, before, index))
         return true;
-    return is_between(row, walk->last_gather, index, it->of_weights ? MW_NONE : before, index) ||
+    return (is_between(row, walk->last_gather, index, it->of_weights ? MW_NONE : before, index) &&
+            (!shape->tensor_parts || is_of_slices(check, walk->last_gather)) &&
+            gathers_received(row, walk, index, it)) ||
            mw_plan_refuse(&check->base, "%s: nothing gathers its slices before it",
                           mw_step_label(check, index).text);
 }
 
+/* Where slices have parts of all tokens, chunks of these have one sum. */
 static bool
 is_summed(const struct row *row, uint32_t index, bool another_part)
 {
+    const struct mw_step_shape *shape = &row->check->plan->shape;
     const struct mw_op *op = &row->check->plan->ops[index];
     const struct mw_operator_row *it = mw_operator_row(mw_step_work(row->check, index)->operator_);
+    bool backward = op->phase == MW_PHASE_BACKWARD;
+    bool another_chunk = backward && shape->tensor_parts && it->in_token_chunks &&
+                         op->shard + 1 < shape->token_chunks;
 
-    return row->check->plan->shape.has_decoder && row->check->tp > 1 && !another_part &&
-           (op->phase == MW_PHASE_BACKWARD ? it->sums_backward : it->sums_forward);
+    return shape->has_decoder && row->check->tp > 1 && !another_part && !another_chunk &&
+           (backward ? it->sums_backward : it->sums_forward);
 }
 
 static bool

@@ -362,6 +362,8 @@ check_made(struct mw_step_check *check, uint32_t index, uint32_t t)
             : check->plan->slots[slot].purpose != MW_PURPOSE_GRADIENT_BUFFERS)
         return refuse(check, index, "leaves its gradient in a place that is not its own");
     part->made = op->micro_batch + 1u; /* one after the other */
+    if (check->plan->shape.tensor_parts && check->tp > 1 && mw_operator_row(operator_)->norms)
+        part->unsummed |= 1u << operator_;
     return true;
 }
 
@@ -372,8 +374,9 @@ takes_made(struct mw_step_check *check, uint32_t index, uint32_t t, uint32_t slo
     const struct mw_op *op = &check->plan->ops[index];
     struct mw_step_part *part = part_of(check, t, op->tile);
 
-    if (part->made <= op->micro_batch || (slot != check->plan->tensors[t].gradient_slot &&
-                                          !is_gradient_of(check, slot, index, t, MW_OP_COMPUTE)))
+    if (part->unsummed || part->made <= op->micro_batch ||
+        (slot != check->plan->tensors[t].gradient_slot &&
+         !is_gradient_of(check, slot, index, t, MW_OP_COMPUTE)))
         return false;
     part->left = op->micro_batch + 1u;
     return true;
@@ -425,6 +428,39 @@ joins_along(const struct mw_step_check *check, uint32_t index, enum mw_axis alon
     for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
         if (comm->spans[axis].count != (axis == (int)along ? ranks : 1))
             return false;
+    return true;
+}
+
+static int64_t
+norm_elements(const struct mw_step_check *check, int operator_)
+{
+    const struct mw_operator_dims dims = mw_decoder_dims(&check->plan->shape.decoder);
+    const struct mw_operator_parameter *it = mw_operator_row(operator_)->parameters;
+    int64_t elements = 0;
+
+    for (; it && it->kind != MW_PARAMETER_END; it++)
+        elements += mw_dims_have(&dims, it->when) ? dims.width[it->rows] : 0;
+    return elements;
+}
+
+/* Behind the norm's backward, where that has left them, and before they go on. */
+static bool
+check_norm_sum(struct mw_step_check *check, uint32_t index, uint32_t t)
+{
+    const struct mw_op *op = &check->plan->ops[index];
+    const struct mw_work *work = mw_step_work(check, index);
+    const struct mw_tensor *tensor = &check->plan->tensors[t];
+    struct mw_step_part *part = part_of(check, t, op->tile);
+    uint32_t slot = mw_step_slot(check, index, MW_ROLE_GRADIENT);
+    bool there = slot == tensor->gradient_slot ||
+                 (slot != MW_NONE && is_gradient_of(check, slot, index, t, MW_OP_COMPUTE));
+
+    if (!(part->unsummed >> work->operator_ & 1) || !there || part->made != op->micro_batch + 1u ||
+        part->left > op->micro_batch ||
+        (check->plan->shape.has_decoder &&
+         work->bytes != mw_dtype_bytes(tensor->dtype, norm_elements(check, work->operator_))))
+        return refuse(check, index, "sums up no gradients of a norm that slices have made");
+    part->unsummed &= ~(1u << work->operator_);
     return true;
 }
 
@@ -630,6 +666,9 @@ check_gradient(struct mw_step_check *check, uint32_t index, uint32_t t)
 
     if (!tensor->trainable || op->phase != MW_PHASE_BACKWARD)
         return refuse(check, index, "is of a gradient that is not trained");
+    if (check->plan->shape.tensor_parts && mw_step_work(check, index)->kind == MW_OP_ALL_REDUCE &&
+        joins_along(check, index, MW_AXIS_TP, check->tp))
+        return check_norm_sum(check, index, t);
     bool good = find_gradient_op(check, index, t, &what);
     uint32_t all = what == MW_STEP_GRADIENT_COUNT ? 0 : times(check, tensor, what);
     uint32_t first = (uint32_t)check->plan->shape.micro_batches - all;
@@ -661,6 +700,11 @@ check_gradients(struct mw_step_check *check)
             if (plan->shape.has_decoder && part->made != plan->shape.micro_batches)
                 return mw_plan_refuse(&check->base,
                                       "tensor %u: no op makes the gradient of tile %u", t, tile);
+            if (part->unsummed)
+                return mw_plan_refuse(&check->base,
+                                      "tensor %u: slices do not sum up a norm's gradient of tile "
+                                      "%u",
+                                      t, tile);
             for (int what = 0; what < MW_STEP_GRADIENT_COUNT; what++)
                 if ((tensor->layer >= 0 || plan->shape.has_decoder) &&
                     part->done[what] != times(check, tensor, (enum mw_step_gradient)what))

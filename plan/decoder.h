@@ -31,6 +31,8 @@ struct mw_rope_scaling {
 struct mw_slice {
     int64_t count, index;
     int64_t vocab; /* of the whole: the last slice may have fewer, and the rest of its rows is 0 */
+    bool shares_tokens; /* of hidden states it has its part, which a micro-batch's tokens are cut
+                         * into one behind the other (Korthikanti et al., arXiv 2205.05198) */
 };
 
 /* Which of several ranks that share a mixture's experts a decoder is of: each has as many, one
@@ -99,6 +101,21 @@ static inline int64_t
 mw_decoder_sharers(const struct mw_decoder *decoder)
 {
     return decoder->context.count > 1 ? decoder->context.count : 1;
+}
+
+/* Of so many tokens those whose hidden states it has, and the number of the first one. */
+static inline int64_t
+mw_decoder_own_tokens(const struct mw_decoder *decoder, int64_t tokens)
+{
+    return decoder->slice.shares_tokens ? tokens / decoder->slice.count : tokens;
+}
+
+static inline int64_t
+mw_decoder_first_own(const struct mw_decoder *decoder, int64_t tokens)
+{
+    return decoder->slice.shares_tokens
+               ? decoder->slice.index * mw_decoder_own_tokens(decoder, tokens)
+               : 0;
 }
 
 /* The slice that adds what is added once: residuals and the biases of sums. */

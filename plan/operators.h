@@ -219,6 +219,7 @@ struct mw_operator_row {
     bool in_token_chunks;     /* runs over the tokens in chunks if the plan has them */
     bool attends;             /* relates every token to those before it: products and rate of
                            * attention */
+    bool norms;               /* a norm of hidden states: tensor slices have all its weights */
     bool streams;             /* its bytes move at the memory's rate, not at that of small passes */
     /* With tensor slicing, an all-reduce follows: of hidden states, or of what the loss needs of
      * each token (MW_LOSS_SUM_BYTES). */

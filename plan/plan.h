@@ -520,6 +520,9 @@ struct mw_step_shape {
     bool tensor_overlap; /* backward sums up gradients of tensor slices' inputs beside the products
                              * of the weights' gradients, which are ops of their own; of slices that
                              * share tokens it gathers inputs and gradients by ops */
+    bool tensor_parts;   /* or else tensor slices that share tokens scatter and gather by ops of
+                          * their own, at a block's end and the next one's begin, gather products'
+                          * inputs again in backward, and sum up gradients of norms' weights */
     bool weights_later;  /* the gradients of layers' weights are ops of their own, which come once
                           * their micro-batch has gone back through all layers of the rank */
     bool updates_beside; /* a chunk waits for its own gradients, and not for a norm */

@@ -87,6 +87,7 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->dropout = mw_plan_reader_skip(reader, "dropout");
     shape->sequence_parallel = mw_plan_reader_skip(reader, "sequence-parallel");
     shape->tensor_overlap = mw_plan_reader_skip(reader, "tensor-overlap");
+    shape->tensor_parts = mw_plan_reader_skip(reader, "tensor-parts");
     shape->weights_later = mw_plan_reader_skip(reader, "weights-later");
     shape->updates_beside = mw_plan_reader_skip(reader, "updates-beside");
     shape->whole_checkpoints = mw_plan_reader_skip(reader, "whole-checkpoints");

@@ -8,7 +8,7 @@
 #define DURABLE (BIT(RECORD) | BIT(SAVE))
 #define ADDED (BIT(GRADIENT) | BIT(SUM))
 #define SUMMED (BIT(GRADIENT) | BIT(OUTPUT) | BIT(SENT))
-#define GATHERED (CHUNK | BIT(OUTPUT))
+#define GATHERED (CHUNK | BIT(OUTPUT) | BIT(RECEIVED))
 #define EXCHANGED (BIT(PARAMETER) | BIT(GRADIENT) | BIT(OUTPUT))
 #define OPERATOR                                                                                   \
     (BIT(PARAMETER) | BIT(GRADIENT) | BIT(INPUT) | BIT(OUTPUT) | BIT(CHECKPOINT) | BIT(LOGITS) |   \

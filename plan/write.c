@@ -185,6 +185,7 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_flag(writer, " dropout", shape->dropout);
     put_flag(writer, " sequence-parallel", shape->sequence_parallel);
     put_flag(writer, " tensor-overlap", shape->tensor_overlap);
+    put_flag(writer, " tensor-parts", shape->tensor_parts);
     put_flag(writer, " weights-later", shape->weights_later);
     put_flag(writer, " updates-beside", shape->updates_beside);
     put_flag(writer, " whole-checkpoints", shape->whole_checkpoints);

@@ -367,10 +367,14 @@ slicing_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         d->checkpoint_parts > 1 ? checkpoints_of(d) * mw_ring_s(&tp, d->checkpoint_whole_bytes) : 0;
     double loss_s = d->sums_in_halves ? 2 * mw_ring_s(&tp, d->loss_sum_bytes)
                                       : mw_ring_all_reduce_s(&tp, d->loss_sum_bytes);
+    double norms_s = d->norm_sums > 0
+                         ? d->norm_sums * mw_ring_all_reduce_s(&tp, d->norm_bytes / d->norm_sums)
+                         : 0;
     double ends_s = d->hidden_sums * sum_s + d->hidden_halves * half_s + loss_s;
     out->plan_s[MW_TERM_SLICING] =
         d->micro_batches *
-        (passes * 2 * d->layers * sum_s + d->input_gathers * half_s + parts_s + ends_s);
+        (passes * 2 * d->layers * sum_s + (d->input_gathers + d->gathers_again) * half_s + norms_s +
+         parts_s + ends_s);
     out->slicing_beside_s =
         d->micro_batches *
         (d->split_backwards * (d->sums_in_halves ? half_s : sum_s) + d->input_gathers * half_s);

@@ -70,7 +70,10 @@ struct mw_closed_dims {
     double split_backwards;  /* of a micro-batch's operators those whose weights' gradients are
                               * computed while their inputs' are summed up, */
     double split_flops;      /* with so many FLOPs for each of the two, */
-    double input_gathers;    /* and whose inputs are gathered beside the latter */
+    double input_gathers;    /* and whose inputs are gathered beside the latter; */
+    double gathers_again;    /* those whose inputs are gathered before them */
+    double norm_sums;        /* of norms, whose weights' gradients slices sum up, */
+    double norm_bytes;       /* so many in all */
     double exchanges;        /* all-to-alls of a micro-batch's tokens and their gradients, */
     double exchange_bytes;   /* of so many bytes of a rank each; */
     double expert_slices_bytes; /* with each, of all slices of experts, gathered or scattered */

@@ -114,6 +114,11 @@ static const struct mw_profile_key keys[] = {
      "whether, in backward of a product whose weights are sliced by columns, the sum of its "
      "input's gradient runs beside the product of the weights' gradient",
      1, 0, 1, true, 0, MW_VALUE_FLAG, AT(tensor_overlap), 0, 0, NULL},
+    {"collectives", "tensor_parts", "",
+     "whether slices that share tokens, without tensor_overlap, keep no more than their parts of "
+     "products' inputs, which backward gathers again, and sum up gradients of norms' weights as "
+     "they are made; default: they keep what forward has gathered",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(tensor_parts), 0, 0, NULL},
     {"collectives", "reduces_at_end", "",
      "whether gradients that every GPU holds whole are all-reduced when backward has ended, even "
      "if each updates a part (ZeRO-1); default: each part goes where it is updated, beside "

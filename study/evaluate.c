@@ -431,35 +431,62 @@ add_splits(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *di
 
     for (int i = 0; mw_class_is_of_layers(c) && i < class->operator_count; i++) {
         const struct mw_operator_info *info = &class->operators[i];
-        if (!mw_sizing_splits_backward(s, info))
+        if (!mw_sizing_splits_backward(s, info)) {
+            dims->gathers_again += mw_sizing_gathers_input(s, info) ? class->blocks : 0;
             continue;
+        }
         dims->split_backwards += class->blocks;
         dims->split_flops += (double)class->blocks * (double)info->forward_flops;
         dims->input_gathers += mw_sizing_gathers_input(s, info) ? class->blocks : 0;
     }
 }
 
-/* Sums of tensor slices at the ends of the model.  Where slices share tokens and backward's are
- * scattered, the gradient of the embedding's result is gathered. */
+/* Norms whose weights' gradients slices sum up. */
+static void
+add_norm_sums(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *dims)
+{
+    const struct mw_class_info *class = &s->classes[c];
+
+    for (int i = 0; i < class->operator_count; i++) {
+        const struct mw_operator_info *info = &class->operators[i];
+        if (!mw_sizing_sums_norm(s, info))
+            continue;
+        dims->norm_sums += (double)class->blocks;
+        dims->norm_bytes += (double)class->blocks * (double)mw_sizing_norm_bytes(s, info);
+    }
+}
+
+static double *
+sums_of(const struct mw_sizing *s, enum mw_operator operator_, bool backward,
+        struct mw_closed_dims *dims)
+{
+    return mw_sizing_scatters_sum(s, operator_, backward) ? &dims->hidden_halves
+                                                          : &dims->hidden_sums;
+}
+
+/* Sums of tensor slices at the ends of the model.  Where slices share tokens and sums are
+ * scattered, the other half is a gather: of the gradient of the embedding's result, of the logits'
+ * input. */
 static void
 add_end_sums(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *dims)
 {
     const struct mw_class_info *class = &s->classes[c];
     double hidden = dims->element_bytes * dims->tokens * dims->hidden;
-    bool scatters = mw_sizing_tensor_overlap(s) && s->shape.sequence_parallel;
 
     for (int i = 0; !mw_class_is_of_layers(c) && i < class->operator_count; i++) {
         enum mw_operator operator_ = class->operators[i].operator_;
         double bytes =
-            (double)(mw_sizing_token_parts(s, operator_) * mw_sizing_sum_bytes(s, operator_)) *
+            (double)(mw_sizing_sum_parts(s, operator_) * mw_sizing_sum_bytes(s, operator_)) *
             (double)class->blocks;
         bool forward = mw_sizing_all_reduces(operator_, false);
         if (forward && operator_ == MW_OPERATOR_LOSS)
             dims->loss_sum_bytes += bytes;
         else if (forward)
-            dims->hidden_sums += bytes / hidden;
+            *sums_of(s, operator_, false, dims) += bytes / hidden;
         if (mw_sizing_all_reduces(operator_, true))
-            *(scatters ? &dims->hidden_halves : &dims->hidden_sums) += bytes / hidden;
+            *sums_of(s, operator_, true, dims) += bytes / hidden;
+        if (mw_sizing_gathers_result(s, operator_))
+            dims->hidden_halves += bytes / hidden;
         if (mw_sizing_gathers_gradient(s, operator_) && mw_sizing_trains_head(s))
             dims->hidden_halves += bytes / hidden;
     }
@@ -541,6 +568,7 @@ dimensions_of(const struct mw_sizing *s, const struct mw_hardware *hardware, boo
         add_class(s, hardware, c, tiled, block);
         add_splits(s, c, dims);
         add_end_sums(s, c, dims);
+        add_norm_sums(s, c, dims);
         add_exchanges(s, c, dims);
         add_context(s, c, dims);
         if (hardware->gpu_multiprocessors)

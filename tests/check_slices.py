@@ -259,7 +259,6 @@ def check_refusals(box):
     few = f"run -m {FIXTURES}/llama-small/config.json {MACHINE} {TRAINING} -s ddp --batch 1"
     for options, words, count in (
             (f"{run} --pp 2 --optimizer sm3 --save here", ["--optimizer sm3", "no --save"], 2),
-            (f"{run} --tp 2 --sequence-parallel on", ["--sequence-parallel off"], 2),
             (f"{run} --tp 2 --optimizer adafactor", ["--optimizer adafactor", "--tp 1"], 2),
             (f"{run} --tp 2 --gpus 2", ["mpirun -n 2"], 1),
             (f"{run} --pp 2 --gpus 2", ["mpirun -n 2"], 1),

@@ -58,6 +58,8 @@ KEYS = {
     "collectives.reduce_passes": ("20", IDEAL, 1),
     "collectives.gather_kernels": ("20", IDEAL, 1),
     "collectives.reduce_kernels": ("20", IDEAL, 1),
+    "collectives.tensor_parts": ("true", f"{SLICED} --sequence-parallel on --set "
+                                 "software.collectives.tensor_overlap=false", 1),
     "offers.sequence_parallel": ("false", SLICED, 1),
     "offload.copy_share": ("0.1", OFFLOADED, 1),
     "offload.drive_share": ("0.2", OFFLOADED, 1),
@@ -149,7 +151,8 @@ def check_key(box, key, value, question, sign):
                         "collectives.reduces_at_end", "collectives.all_reduces_at_end",
                         "collectives.stage_scatter", "collectives.stages_block",
                         "collectives.gradient_type",
-                        "collectives.tensor_overlap"):  # ideal has another plan, or it too
+                        "collectives.tensor_overlap",
+                        "collectives.tensor_parts"):  # ideal has another plan, or it too
         yield f"{key}: ideal {after.get('ideal_step_time_s')} s, not {before['step_time_s']} s"
 
 

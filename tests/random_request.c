@@ -404,6 +404,7 @@ draw_slices(struct random_request *request)
     struct mw_settings *s = &request->settings;
 
     request->hardware.tensor_overlap = request->seed % 3 != 0;
+    request->hardware.tensor_parts = request->seed % 2;
     if (s->tp > 1 && s->seq % s->tp == 0)
         s->sequence_parallel = request->seed % 7 < 4;
 }
@@ -624,7 +625,10 @@ random_request_text(const struct random_request *request)
         (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->shard_group, (int)s->tp,
         (int)s->cp, mw_context_name(s->cp_kind), (int)s->ep,
         s->sequence_parallel == 1 ? " sharing tokens" : "",
-        request->hardware.tensor_overlap ? " overlapped" : "", s->micro_batch, (int)s->global_batch,
+        request->hardware.tensor_overlap ? " overlapped"
+        : request->hardware.tensor_parts ? " in parts"
+                                         : "",
+        s->micro_batch, (int)s->global_batch,
         (int)s->grad_accum, (int)s->seq, p, g, o, a, (int)s->checkpoint_interval,
         s->checkpoint_dtype == MW_DTYPE_NONE ? "" : " in 8 bits",
         s->kept_as.dtype == MW_DTYPE_NONE ? "" : " kept in 8 bits", (int)s->recompute_layers,

@@ -214,6 +214,7 @@ ask_for_slices(struct random_request *request)
     s->overlap = true;
     s->serialize = false;
     request->hardware.gpu_collective_sm_share = 0.25 * (request->seed % 5);
+    request->hardware.tensor_parts = false; /* which gathers as much, and needs more room */
 }
 
 /* The same is computed and sent, in no more time: with slices that share tokens products gather

@@ -618,6 +618,72 @@ test_context(void)
     }
 }
 
+/* --- tokens over slices ---------------------------------------------------------------------- */
+
+/* Of slices alone: hidden states that are scattered or gathered, gradients of norms that are summed
+ * up. */
+static bool
+is_of_slices(const struct mw_plan *plan, uint32_t op)
+{
+    const struct mw_work *work = &plan->works[plan->ops[op].work];
+
+    return mw_op_traits(work->kind)->joins == MW_JOINS_GROUP && work->kind != MW_OP_AGREE &&
+           plan->comms[work->comm].spans[MW_AXIS_TP].count > 1;
+}
+
+/* Whether its lane has another behind what is computed before it, which orders them. */
+static bool
+follows(const struct mw_plan *plan, uint32_t op)
+{
+    uint32_t before = op;
+
+    while (before-- > 0 && plan->works[plan->ops[before].work].kind != MW_OP_COMPUTE)
+        if (is_of_slices(plan, before))
+            return true;
+    return false;
+}
+
+/* The plan is refused without such a collective, or without what it waits for, or if it is of more
+ * ranks. */
+static void
+look_at_slices(const struct mw_plan *plan, int *rows, int *norms)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        if (!is_of_slices(plan, i))
+            continue;
+        g_assert_true(is_refused(copy_without(plan, (struct lack){i, MW_NONE})));
+        if (!is_refused(copy_without(plan, (struct lack){MW_NONE, i})) && !follows(plan, i))
+            g_error("without what op %u waits for, %s of %s in phase %s layer %d: is taken", i,
+                    mw_op_kind_name(plan->works[plan->ops[i].work].kind),
+                    mw_work_name(&plan->works[plan->ops[i].work]),
+                    mw_phase_name(plan->ops[i].phase), plan->ops[i].layer);
+        if (mw_plan_degree(plan, MW_AXIS_TP) < plan->world_ranks)
+            g_assert_true(is_refused(over_all_ranks(plan, i)));
+        ++*(plan->works[plan->ops[i].work].object == MW_OBJECT_GRADIENTS ? norms : rows);
+    }
+}
+
+static void
+test_shared_tokens(void)
+{
+    int rows = 0, norms = 0;
+
+    for (guint32 seed = 730000; rows < 400 || norms < 60; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+        random_request_init(&request, seed);
+        ask_for(&request, DECODER);
+        request.settings.unfold = false;
+        if (request.settings.tp == 1)
+            continue;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        struct mw_plan *plan = sizing ? mw_build_plan(sizing) : NULL;
+        if (plan && plan->shape.tensor_parts && plan->op_count <= SMALL_OPS)
+            look_at_slices(plan, &rows, &norms);
+        mw_plan_free(plan);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -636,5 +702,6 @@ main(int argc, char **argv)
     g_test_add_func("/plan-step/left-out", test_left_out);
     g_test_add_func("/plan-step/spread", test_spread);
     g_test_add_func("/plan-step/context", test_context);
+    g_test_add_func("/plan-step/shared-tokens", test_shared_tokens);
     return g_test_run();
 }

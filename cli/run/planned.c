@@ -231,12 +231,17 @@ can_run_slices(const struct cli_training *run, GError **error)
 {
     const struct mw_plan *plan = run->answer->plan;
 
-    if (plan->shape.sequence_parallel)
-        return mw_refuse(error, "{sequence-parallel=on}: run has all tokens in each tensor slice; "
-                                "give {sequence-parallel=off}");
+    if (plan->shape.sequence_parallel && plan->shape.weights_later)
+        return mw_refuse(error, "{schedule=zb-h1}: run computes the gradients of weights with the "
+                                "others where tensor slices share tokens; give "
+                                "{sequence-parallel=off}, or {schedule=1f1b}");
     if (plan->shape.tensor_overlap)
         return mw_refuse(error, "tensor slices: run sums up before it goes on, and this plan's "
                                 "software beside products; give {software=memwall}");
+    if (plan->shape.sequence_parallel && !plan->shape.tensor_parts)
+        return mw_refuse(error, "{sequence-parallel=on}: run keeps a slice's own tokens alone of "
+                                "what is not sliced, and this plan's software more; give "
+                                "{software=memwall}, or {sequence-parallel=off}");
     if (mw_optimizer_has_vectors(plan->shape.optimizer))
         return mw_refuse(error,
                          "{optimizer=%s}: run takes its sums over the rows and columns of whole "
@@ -260,6 +265,7 @@ take_slice(struct cli_training *run, GError **error)
             mw_decoder_slice(decoder, slices, mw_ranks_index(run->ranks) % slices, &slice);
         if (why)
             return mw_refuse(error, "{tp=%" G_GINT64_FORMAT "}: run %s; give {tp=1}", slices, why);
+        slice.slice.shares_tokens = variants->plans[v]->shape.tensor_parts;
         *decoder = slice;
     }
     run->slices = slices;

@@ -109,12 +109,13 @@ attended_width(const struct mw_decoder *decoder)
 static int64_t
 layer_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unread)
 {
-    int64_t widths = 2 * decoder->hidden + qkv_width(decoder) + mw_decoder_q(decoder) +
-                     attended_width(decoder) + raw_width(decoder) + lora_widths(decoder) +
-                     kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
+    int64_t widths = qkv_width(decoder) + mw_decoder_q(decoder) + attended_width(decoder) +
+                     raw_width(decoder) + lora_widths(decoder);
+    int64_t hidden = 2 * decoder->hidden + kept_width(unread, MW_OPERATOR_QKV, decoder->hidden) +
                      kept_width(unread, MW_OPERATOR_MLP_UP, decoder->hidden);
 
-    return tokens * widths + up_elements(decoder, tokens) +
+    return tokens * widths + mw_decoder_own_tokens(decoder, tokens) * hidden +
+           up_elements(decoder, tokens) +
            kept_width(unread, MW_OPERATOR_MLP_DOWN, mw_decoder_inner(decoder, tokens)) +
            copies_elements(decoder, tokens) + results_elements(decoder, tokens);
 }
@@ -126,10 +127,18 @@ hidden_is_apart(uint32_t unread)
     return unread >> MW_OPERATOR_MLP_DOWN & 1;
 }
 
+/* Of a product's input, where slices share tokens. */
+static int64_t
+gathered_elements(const struct mw_decoder *decoder, int64_t tokens)
+{
+    return decoder->slice.shares_tokens ? tokens * decoder->hidden : 0;
+}
+
 static int64_t
 shared_elements(const struct mw_decoder *decoder, int64_t tokens, uint32_t unread)
 {
     return wide_elements(decoder, tokens) + exchange_elements(decoder, tokens) +
+           gathered_elements(decoder, tokens) +
            tokens * (branch_width(decoder) + (hidden_is_apart(unread) ? 2 : 1) * decoder->hidden);
 }
 
@@ -275,7 +284,8 @@ struct mw_layer_activations
 mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int64_t seq,
                         const struct mw_activation_layout *layout, void *base, int64_t layer)
 {
-    int64_t tokens = sequences * seq, one = tokens * decoder->hidden;
+    int64_t tokens = sequences * seq;
+    int64_t one = mw_decoder_own_tokens(decoder, tokens) * decoder->hidden;
     struct taker from = {behind_sums(decoder, tokens, layout, base), layout->element_bytes};
     struct mw_shared_activations shared =
         mw_activations_shared(decoder, sequences, seq, layout, base);
@@ -363,6 +373,7 @@ mw_activations_shared(const struct mw_decoder *decoder, int64_t sequences, int64
     activations.hidden =
         hidden_is_apart(layout->unread) ? take(&from, tokens * decoder->hidden) : activations.wide;
     activations.exchange = take(&from, exchange_elements(decoder, tokens));
+    activations.gathered = take(&from, gathered_elements(decoder, tokens));
     return activations;
 }
 

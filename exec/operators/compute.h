@@ -7,6 +7,11 @@
  * Parameters, activations and their gradients are elements of one type, `dtype`; activations are
  * row-major, a row a token.
  *
+ * Where tensor slices share tokens (mw_slice.shares_tokens), [T, h] of what a layer keeps has the
+ * rows of the slice's own tokens alone, from its start on.  Of what is shared between layers
+ * `final`, `gradient` and `branch` are whole: the slice's own rows lie in their place, and those of
+ * others come by a gather, or lie there to be scattered.
+ *
  * Forward visits a unit's parts in order, backward in reverse: the part with the last rows is the
  * last one forward and the first one backward.
  */
@@ -110,6 +115,7 @@ struct mw_shared_activations {
     /* Where experts are spread: what goes to other ranks, as wide as the room for what comes:
      * copies of tokens, experts' results, and the gradients of both. */
     void *exchange;
+    void *gathered; /* where slices share tokens, [T, h]: n1 or n2, for the product that takes it */
 };
 
 /* Where experts are spread: which rank's tokens visit which expert, of the layer that is computed.
@@ -228,6 +234,17 @@ float *mw_compute_loss_sums(const struct mw_compute *compute);
  * results, or the gradient of its input.  NULL: nothing, or what mw_compute_loss_sums says. */
 void *mw_compute_partial_sums(const struct mw_compute *compute, int64_t *elements);
 
+/* Where slices share tokens: all rows, and the slice's own, of what an operator has made, which are
+ * summed up and scattered behind it, or of what it takes, which are gathered before it.  Of
+ * backward's inputs of products, `own` is what forward has kept.  `whole` is NULL where the
+ * operator has nothing of the kind. */
+struct mw_slice_rows {
+    void *whole, *own;
+    int64_t elements, own_elements;
+};
+struct mw_slice_rows mw_compute_scattered(const struct mw_compute *compute);
+struct mw_slice_rows mw_compute_gathered(const struct mw_compute *compute);
+
 /* What of spread experts' tokens, results and gradients goes to other ranks before the operator or
  * behind it, and where that comes to. */
 struct mw_dispatched {
@@ -263,6 +280,16 @@ static inline int64_t
 mw_compute_element_bytes(enum mw_dtype dtype)
 {
     return mw_dtype_element_bytes(dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : dtype);
+}
+
+/* The rank's own rows of hidden states, of room for those of all tokens. */
+static inline void *
+mw_compute_own_rows(const struct mw_compute *compute, void *whole)
+{
+    int64_t first = mw_decoder_first_own(compute->decoder, compute->sequences * compute->seq);
+
+    return (char *)whole +
+           first * compute->decoder->hidden * mw_compute_element_bytes(compute->dtype);
 }
 
 /* The part of a fetch unit, from exec/data/weights.h. */

@@ -23,6 +23,13 @@ clear(const struct mw_operators *operators, const struct mw_compute *compute, st
 
 /* --- embedding ------------------------------------------------------------------------------- */
 
+/* Of all tokens, also where slices share them: then it is scattered from there. */
+static void *
+embedded(const struct mw_compute *compute)
+{
+    return compute->decoder->slice.shares_tokens ? compute->shared->branch : compute->input;
+}
+
 /* A slice has the rows of its own tokens, and leaves those of others at 0: they are summed up. */
 static void
 embed_tokens(const struct mw_operators *operators, const struct mw_compute *compute)
@@ -33,9 +40,9 @@ embed_tokens(const struct mw_operators *operators, const struct mw_compute *comp
     int64_t first = mw_decoder_first_token(decoder) + tokens->first_row;
 
     if (mw_decoder_is_slice(decoder) && !tokens->first_row)
-        operators->kernels->clear(operators->device, compute->input,
+        operators->kernels->clear(operators->device, embedded(compute),
                                   count * hidden * mw_compute_element_bytes(compute->dtype));
-    operators->kernels->embedding_forward(operators->device, compute->input,
+    operators->kernels->embedding_forward(operators->device, embedded(compute),
                                           mw_operator_param_at(compute, tokens->at), compute->ids,
                                           count, hidden, (int32_t)first, (int32_t)tokens->rows);
 }
@@ -67,7 +74,7 @@ add_positions(const struct mw_operators *operators, const struct mw_compute *com
     for (int64_t s = 0; it->count && s < compute->sequences; s++)
         operators->kernels->position_forward(
             operators->device,
-            mw_operator_at(compute, compute->input, (s * compute->seq + it->token) * hidden),
+            mw_operator_at(compute, embedded(compute), (s * compute->seq + it->token) * hidden),
             mw_operator_param_at(compute, table->at + it->row * hidden), 1, it->count, hidden);
 }
 
@@ -162,11 +169,12 @@ norm_of(const struct mw_compute *compute)
 {
     const struct mw_shared_activations *shared = compute->shared;
 
-    return (struct mw_operator_norm){.y = shared->final,
+    void *dx = compute->into_last ? compute->into_last : shared->gradient;
+
+    return (struct mw_operator_norm){.y = mw_compute_own_rows(compute, shared->final),
                                      .x = shared->hidden,
-                                     .dx =
-                                         compute->into_last ? compute->into_last : shared->gradient,
-                                     .dy = shared->branch};
+                                     .dx = mw_compute_own_rows(compute, dx),
+                                     .dy = mw_compute_own_rows(compute, shared->branch)};
 }
 
 static void

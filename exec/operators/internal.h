@@ -121,6 +121,13 @@ mw_operator_tokens(const struct mw_compute *compute)
     return compute->sequences * compute->seq;
 }
 
+/* Those whose hidden states the rank has. */
+static inline int64_t
+mw_operator_own_tokens(const struct mw_compute *compute)
+{
+    return mw_decoder_own_tokens(compute->decoder, mw_operator_tokens(compute));
+}
+
 static inline int64_t
 mw_operator_qkv_width(const struct mw_compute *compute)
 {
@@ -144,6 +151,13 @@ mw_operator_heads(const struct mw_compute *compute)
     if (compute->decoder->qk_norm)
         return (struct mw_operator_heads){0, tokens * q, tokens * (q + kv), q, kv, kv};
     return (struct mw_operator_heads){0, q, q + kv, width, width, width};
+}
+
+/* What a product takes of a norm's result. */
+static inline const void *
+mw_operator_input_rows(const struct mw_compute *compute, const void *own)
+{
+    return compute->decoder->slice.shares_tokens ? compute->shared->gathered : own;
 }
 
 /* The last one forward, the first one backward. */

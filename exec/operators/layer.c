@@ -10,7 +10,7 @@ mw_operator_norm_forward(const struct mw_operators *operators, const struct mw_c
                          const struct mw_operator_norm *norm)
 {
     const struct mw_kernels *kernels = operators->kernels;
-    int64_t tokens = mw_operator_tokens(compute), hidden = compute->decoder->hidden;
+    int64_t tokens = mw_operator_own_tokens(compute), hidden = compute->decoder->hidden;
     /* Without y no kernel reads weights, and there may be none. */
     const void *weight =
         norm->y ? mw_operator_param_at(compute, compute->part->norm_weight_at) : norm->x;
@@ -32,7 +32,7 @@ norm_parameters(const struct mw_operators *operators, const struct mw_compute *c
                 const struct mw_operator_norm *norm)
 {
     const struct mw_kernels *kernels = operators->kernels;
-    int64_t tokens = mw_operator_tokens(compute), hidden = compute->decoder->hidden;
+    int64_t tokens = mw_operator_own_tokens(compute), hidden = compute->decoder->hidden;
     const struct mw_part *part = compute->part;
     float *mean = operators->token_scratch, *rstd = mean + tokens;
 
@@ -51,7 +51,7 @@ mw_operator_norm_backward(const struct mw_operators *operators, const struct mw_
                           const struct mw_operator_norm *norm)
 {
     const struct mw_kernels *kernels = operators->kernels;
-    int64_t tokens = mw_operator_tokens(compute), hidden = compute->decoder->hidden;
+    int64_t tokens = mw_operator_own_tokens(compute), hidden = compute->decoder->hidden;
     const void *weight = mw_operator_param_at(compute, compute->part->norm_weight_at);
     float *mean = operators->token_scratch, *rstd = mean + tokens;
     struct mw_operator_norm moments = *norm;
@@ -78,9 +78,9 @@ norm_of(const struct mw_compute *compute)
     return (struct mw_operator_norm){
         .y = first ? layer->n1 : layer->n2,
         .x = first ? layer->x : layer->x2,
-        .dx = first ? gradient->x : gradient->x2,
-        .dx_add = first ? gradient->x2 : gradient->out,
-        .dy = first ? gradient->n1 : gradient->n2,
+        .dx = mw_compute_own_rows(compute, first ? gradient->x : gradient->x2),
+        .dx_add = mw_compute_own_rows(compute, first ? gradient->x2 : gradient->out),
+        .dy = mw_compute_own_rows(compute, first ? gradient->n1 : gradient->n2),
     };
 }
 
@@ -228,7 +228,7 @@ qkv_linear(const struct mw_compute *c, int number)
         .tokens = mw_operator_tokens(c),
         .in = c->decoder->hidden,
         .out = mw_operator_qkv_width(c),
-        .x = c->layer->n1,
+        .x = mw_operator_input_rows(c, c->layer->n1),
         .y = c->layer->qkv,
         .dy = c->layer->gradient.qkv,
         .dx = c->layer->gradient.n1,
@@ -344,28 +344,47 @@ const struct mw_operator_runner mw_run_attention = {
 
 /* --- residual stream ------------------------------------------------------------------------- */
 
-/* The part's columns of the buffer to which the product is added.  Of slices, whose results are
- * summed up, the first one adds. */
+/* Of slices, whose results are summed up, the first one adds to the product; or each does, for its
+ * own tokens, where these are shared, and 0 for those of others. */
+static bool
+adds_residual(const struct mw_compute *compute)
+{
+    return mw_decoder_is_first_slice(compute->decoder) || compute->decoder->slice.shares_tokens;
+}
+
+/* The part's columns of the buffer to which the product is added. */
 static void
 copy_columns(const struct mw_operators *operators, const struct mw_compute *compute, void *to,
              const void *from)
 {
     int64_t first = compute->part->matrix.first_row, count = compute->part->matrix.rows;
+    int64_t hidden = compute->decoder->hidden;
 
     if (mw_decoder_adapts(compute->decoder, compute->operator_))
         return; /* adapters have added to it */
-    if (!mw_decoder_is_first_slice(compute->decoder))
+    if (!adds_residual(compute) || !count)
         return;
-    if (count)
-        operators->kernels->copy_rows(operators->device, mw_operator_at(compute, to, first),
-                                      mw_operator_read_at(compute, from, first),
-                                      mw_operator_tokens(compute), count, compute->decoder->hidden);
+    if (compute->decoder->slice.shares_tokens && !first)
+        operators->kernels->clear(operators->device, to,
+                                  mw_operator_tokens(compute) * hidden *
+                                      mw_compute_element_bytes(compute->dtype));
+    to = mw_compute_own_rows(compute, to);
+    operators->kernels->copy_rows(operators->device, mw_operator_at(compute, to, first),
+                                  mw_operator_read_at(compute, from, first),
+                                  mw_operator_own_tokens(compute), count, hidden);
+}
+
+/* Where slices share tokens, the result is scattered from there. */
+static void *
+summed_rows(const struct mw_compute *compute, void *own)
+{
+    return compute->decoder->slice.shares_tokens ? compute->shared->branch : own;
 }
 
 static void
 projection_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
-    copy_columns(operators, compute, compute->layer->x2, compute->layer->x);
+    copy_columns(operators, compute, summed_rows(compute, compute->layer->x2), compute->layer->x);
 }
 
 static struct mw_operator_linear
@@ -376,10 +395,10 @@ projection_linear(const struct mw_compute *c, int number)
         .in = mw_decoder_q(c->decoder),
         .out = c->decoder->hidden,
         .x = c->layer->o,
-        .y = c->layer->x2,
+        .y = summed_rows(c, c->layer->x2),
         .dy = c->layer->gradient.x2,
         .dx = c->shared->branch,
-        .residual = mw_decoder_is_first_slice(c->decoder),
+        .residual = adds_residual(c),
         .no_bias = !mw_decoder_is_first_slice(c->decoder),
     };
 }
@@ -394,7 +413,7 @@ const struct mw_operator_runner mw_run_projection = {
 static void
 down_forward(const struct mw_operators *operators, const struct mw_compute *compute)
 {
-    copy_columns(operators, compute, compute->output, compute->layer->x2);
+    copy_columns(operators, compute, summed_rows(compute, compute->output), compute->layer->x2);
 }
 
 static struct mw_operator_linear
@@ -405,10 +424,10 @@ down_linear(const struct mw_compute *c, int number)
         .in = c->decoder->ffn,
         .out = c->decoder->hidden,
         .x = c->layer->act,
-        .y = c->output,
+        .y = summed_rows(c, c->output),
         .dy = c->layer->gradient.out,
         .dx = c->shared->wide,
-        .residual = mw_decoder_is_first_slice(c->decoder),
+        .residual = adds_residual(c),
         .no_bias = !mw_decoder_is_first_slice(c->decoder),
     };
 }
@@ -486,7 +505,7 @@ up_linear(const struct mw_compute *c, int number)
         .tokens = tokens,
         .in = c->decoder->hidden,
         .out = ffn,
-        .x = c->layer->n2,
+        .x = mw_operator_input_rows(c, c->layer->n2),
         .y = c->layer->up,
         .dy = c->layer->gradient.up,
         .dx = c->layer->gradient.n2,

@@ -311,6 +311,10 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
 
     if (mw_trainer_is_sum(work))
         return mw_trainer_sum_slices(trainer, op, error);
+    if (mw_trainer_is_of_rows(work))
+        return mw_trainer_move_rows(trainer, op, error);
+    if (mw_trainer_is_of_norm(trainer->plan, work))
+        return mw_trainer_sum_norm(trainer, op, error);
     if (mw_trainer_is_dispatch(work))
         return mw_trainer_dispatch(trainer, op, error);
     if (mw_trainer_is_gathered_checkpoint(work))
@@ -372,24 +376,6 @@ refuse(GError **error, const char *what)
     return mw_refuse(error, "the executor does not run several ranks with %s", spelled);
 }
 
-bool
-mw_trainer_is_sum(const struct mw_work *work)
-{
-    return work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_ACTIVATIONS;
-}
-
-bool
-mw_trainer_is_gathered_checkpoint(const struct mw_work *work)
-{
-    return work->kind == MW_OP_ALL_GATHER && work->object == MW_OBJECT_CHECKPOINT;
-}
-
-bool
-mw_trainer_is_of_slices(const struct mw_work *work)
-{
-    return mw_trainer_is_sum(work) || mw_trainer_is_gathered_checkpoint(work);
-}
-
 /* A lane has a thread: only one may meet the ranks of a stream. */
 static bool
 check_replicas(const struct mw_plan *plan, GError **error)
@@ -423,7 +409,7 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
             continue; /* in a stream of its own */
         if (!hops && lane->index >= MW_TRAINER_TURN_STREAM)
             return refuse(error, "more lanes of collectives than three");
-        bool of_slices = mw_trainer_is_of_slices(&plan->works[op->work]);
+        bool of_slices = mw_trainer_is_of_slices(plan, &plan->works[op->work]);
         bool of_experts = mw_decoder_is_spread(&plan->shape.decoder) &&
                           mw_trainer_is_dispatch(&plan->works[op->work]);
         if (!hops && of_slices && lane->index != MW_TRAINER_SLICING_STREAM)

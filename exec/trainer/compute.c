@@ -160,7 +160,8 @@ kept_elements(const struct mw_trainer *trainer)
     int64_t each = mw_dtype_row(mw_trainer_checkpoint_dtype(trainer))->block_elements, first;
     bool parts = blocks->shard_elements < blocks->elements;
     int64_t count = mw_ranks_range(blocks, parts ? (int)decoder->slice.index : 0, &first);
-    int64_t end = MIN((first + count) * each, trainer->tokens * decoder->hidden);
+    int64_t all = mw_decoder_own_tokens(decoder, trainer->tokens) * decoder->hidden;
+    int64_t end = MIN((first + count) * each, all);
 
     return (struct mw_range){first * each, MAX(0, end - first * each)};
 }
@@ -179,7 +180,8 @@ checkpoint(struct mw_trainer *trainer, const struct mw_op *op, void *x, GError *
         return true;
     void *kept = mw_storage_address(storage, slot, 0);
     bool brings = op->phase == MW_PHASE_RECOMPUTE;
-    int64_t all = trainer->tokens * trainer->plan->shape.decoder.hidden;
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    int64_t all = mw_decoder_own_tokens(decoder, trainer->tokens) * decoder->hidden;
     struct mw_range own = brings ? (struct mw_range){0, all} : kept_elements(trainer);
     void *at = (char *)x + element_bytes * own.first;
     if (trainer->plan->shape.checkpoint_dtype != MW_DTYPE_NONE)
@@ -261,38 +263,6 @@ mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op)
         compute.output = output_of(trainer, op);
     }
     return compute;
-}
-
-/* Every slice gives to all what it has seen of a chunk's tokens; all join that in one order. */
-static bool
-gather_loss(struct mw_trainer *trainer, int stream, const struct mw_compute *compute,
-            GError **error)
-{
-    int64_t own = compute->tokens * MW_LOSS_SUMS, slices = compute->decoder->slice.count;
-    struct mw_ranks_part part = {.elements = own * slices, .shard_elements = own};
-    float *all = mw_compute_loss_sums(compute);
-
-    return trainer->collectives->all_gather(trainer->peers, stream, all,
-                                            all + own * compute->decoder->slice.index, &part,
-                                            sizeof *all, error);
-}
-
-bool
-mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
-{
-    struct mw_op it = *op;
-    int stream = mw_trainer_stream(trainer, op);
-    int64_t elements;
-
-    it.tile = 0; /* a sum is of no part of the weights */
-    struct mw_compute compute = mw_trainer_bind(trainer, &it);
-    void *sums = mw_compute_partial_sums(&compute, &elements);
-
-    if (!sums)
-        return gather_loss(trainer, stream, &compute, error);
-    return trainer->collectives->all_reduce(trainer->peers, stream, sums, trainer->kernels->dtype,
-                                            elements, error) &&
-           mw_trainer_give_sent(trainer, op, &compute, error);
 }
 
 bool

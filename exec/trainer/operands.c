@@ -234,12 +234,15 @@ chunk_tokens(const struct look *look)
     return (look->trainer->tokens + shape->token_chunks - 1) / shape->token_chunks;
 }
 
-/* Bytes that one pipeline stage sends to the next: the hidden state of all tokens. */
+/* Bytes that one pipeline stage sends to the next: the hidden state of all tokens that the rank
+ * has. */
 static int64_t
 hop_bytes(const struct look *look)
 {
-    return mw_trainer_element_bytes(look->trainer) * look->trainer->tokens *
-           look->trainer->plan->shape.decoder.hidden;
+    const struct mw_decoder *decoder = &look->trainer->plan->shape.decoder;
+
+    return mw_trainer_element_bytes(look->trainer) *
+           mw_decoder_own_tokens(decoder, look->trainer->tokens) * decoder->hidden;
 }
 
 /* The ends of a model take from other ops, and leave to them, where micro-batches wait layer by
@@ -416,10 +419,55 @@ wrong_sum(const struct look *look)
         return "is of no sum";
     if (loss && of_token < MW_LOSS_SUM_BYTES * shape->decoder.slice.count)
         return "has no room for what slices see of a token: their model is too narrow";
+    if (shape->decoder.slice.shares_tokens && !loss)
+        return "sums up what slices that share tokens scatter";
     if (look->work->bytes != tokens * (loss ? MW_LOSS_SUM_BYTES : of_token))
         return "sums up more or less than there is";
     if (!hop_fits(look, MW_ROLE_SENT))
         return "has no room for what stages send";
+    return reaches_all(look) ? NULL : "uses memory that is not the device's";
+}
+
+/* Gathers what an operator takes, or scatters what it has made, of all tokens. */
+static const char *
+wrong_rows(const struct look *look)
+{
+    const struct mw_trainer *trainer = look->trainer;
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    const struct mw_operator_row *row = mw_operator_row(look->work->operator_);
+    bool backward = look->op->phase == MW_PHASE_BACKWARD, block = look->op->layer >= 0;
+    bool scatters = look->work->kind == MW_OP_REDUCE_SCATTER;
+    bool has = backward == scatters ? row->sums_backward : row->sums_forward;
+    bool again = backward && !scatters && block && row->sums_backward;
+
+    if (!decoder->slice.shares_tokens || look->work->operator_ == MW_OPERATOR_LOSS ||
+        !(has || again) || (row->place == MW_PLACE_BLOCK) != block)
+        return "is of no tokens that slices share";
+    if (trainer->tokens % decoder->slice.count ||
+        look->work->bytes != trainer->tokens * mw_trainer_element_bytes(trainer) * decoder->hidden)
+        return "moves more or fewer tokens than there are";
+    if (!hop_fits(look, MW_ROLE_SENT) || !hop_fits(look, MW_ROLE_RECEIVED))
+        return "has no room for what stages send";
+    return reaches_all(look) ? NULL : "uses memory that is not the device's";
+}
+
+/* Of the norm's weights, where backward has left their gradients. */
+static const char *
+wrong_norm_sum(const struct look *look)
+{
+    const struct mw_trainer *trainer = look->trainer;
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    const struct mw_operator_row *row = mw_operator_row(look->work->operator_);
+    uint32_t gradient = slot_of(look, MW_ROLE_GRADIENT);
+    const struct mw_part *part =
+        &trainer->parts[look->tensor - trainer->plan->tensors][look->op->tile];
+    int64_t vectors = (part->norm_weight_at >= 0) + (part->norm_bias_at >= 0);
+
+    if (!decoder->slice.shares_tokens || !row->norms || look->op->phase != MW_PHASE_BACKWARD)
+        return "is of no norm of tokens that slices share";
+    if (gradient == MW_NONE || !holds_part(look, gradient, look->part_elements, true) ||
+        look->work->bytes != vectors * decoder->hidden * mw_trainer_element_bytes(trainer))
+        return "has no gradients of a norm to sum up";
     return reaches_all(look) ? NULL : "uses memory that is not the device's";
 }
 
@@ -644,6 +692,8 @@ wrong_part_op(const struct look *look)
     default:
         return mw_trainer_is_sum(look->work)                   ? wrong_sum(look)
                : mw_trainer_is_gathered_checkpoint(look->work) ? wrong_checkpoint_gather(look)
+               : mw_trainer_is_of_rows(look->work)             ? wrong_rows(look)
+               : mw_trainer_is_of_norm(look->trainer->plan, look->work) ? wrong_norm_sum(look)
                : mw_trainer_is_of_replicas(look->trainer->plan, look->work)
                    ? wrong_replicas(look)
                    : wrong_collective(look);
@@ -663,8 +713,9 @@ needs_tensor(const struct mw_trainer *trainer, const struct mw_work *work)
     if (work->kind == MW_OP_COMPUTE)
         return has_weights(trainer, work->operator_);
     return work->object != MW_OBJECT_CHECKPOINT && !mw_trainer_is_sum(work) &&
-           !mw_trainer_is_exchange(work) && !mw_trainer_is_dispatch(work) &&
-           !mw_trainer_is_pass(work) && mw_op_traits(work->kind)->joins != MW_JOINS_PAIR;
+           !mw_trainer_is_of_rows(work) && !mw_trainer_is_exchange(work) &&
+           !mw_trainer_is_dispatch(work) && !mw_trainer_is_pass(work) &&
+           mw_op_traits(work->kind)->joins != MW_JOINS_PAIR;
 }
 
 /* Returns NULL if all operands of the op exist. */

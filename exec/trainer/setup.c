@@ -263,7 +263,8 @@ part_checkpoint(const struct mw_trainer *trainer)
 {
     const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
     int64_t block = mw_dtype_row(mw_trainer_checkpoint_dtype(trainer))->block_elements;
-    int64_t blocks = (trainer->tokens * decoder->hidden + block - 1) / block;
+    int64_t own = mw_decoder_own_tokens(decoder, trainer->tokens);
+    int64_t blocks = (own * decoder->hidden + block - 1) / block;
     int64_t slices = mw_plan_gathers_checkpoints(trainer->plan) ? MAX(1, decoder->slice.count) : 1;
 
     return (struct mw_ranks_part){.elements = blocks,

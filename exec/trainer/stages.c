@@ -62,7 +62,7 @@ mw_trainer_stream_in(const struct mw_trainer *trainer, const struct mw_plan *pla
         return MW_TRAINER_REPLICAS_STREAM;
     /* Stages whose steps go on over their ends do not wait for each other: each has a norm. */
     bool of_all =
-        (work->kind == MW_OP_AGREE && !plan->shape.no_flush) || mw_trainer_is_of_slices(work);
+        (work->kind == MW_OP_AGREE && !plan->shape.no_flush) || mw_trainer_is_of_slices(plan, work);
     if (!of_all && is_of_experts(trainer, plan, work))
         return MW_TRAINER_EXPERTS_STREAM + stream / 2;
     return of_all ? stream : mw_trainer_data_stream(trainer, stream);
@@ -94,8 +94,9 @@ static bool
 copy(struct mw_trainer *trainer, void *to, const void *from, GError **error)
 {
     const struct mw_storage *storage = &trainer->storage;
-    int64_t bytes =
-        mw_trainer_element_bytes(trainer) * trainer->tokens * trainer->plan->shape.decoder.hidden;
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+    int64_t bytes = mw_trainer_element_bytes(trainer) *
+                    mw_decoder_own_tokens(decoder, trainer->tokens) * decoder->hidden;
 
     return storage->backend->copy(storage->device, to, from, bytes, error);
 }
@@ -108,11 +109,12 @@ mw_trainer_take_received(struct mw_trainer *trainer, const struct mw_op *op,
 
     if (slot == MW_NONE)
         return true;
-    return copy(trainer,
-                compute->backward
-                    ? op->layer < 0 ? compute->shared->gradient : compute->layer->gradient.out
-                : op->layer < 0 ? compute->shared->hidden
-                                : compute->layer->x,
+    void *to = compute->backward
+                   ? op->layer < 0 ? compute->shared->gradient : compute->layer->gradient.out
+               : op->layer < 0 ? compute->shared->hidden
+                               : compute->layer->x;
+
+    return copy(trainer, compute->backward ? mw_compute_own_rows(compute, to) : to,
                 mw_storage_address(&trainer->storage, slot, 0), error);
 }
 
@@ -124,10 +126,11 @@ mw_trainer_give_sent(struct mw_trainer *trainer, const struct mw_op *op,
 
     if (slot == MW_NONE)
         return true;
+    void *from = compute->backward
+                     ? op->layer < 0 ? compute->shared->gradient : compute->layer->gradient.x
+                 : op->layer < 0 ? compute->input
+                                 : compute->output;
+
     return copy(trainer, mw_storage_address(&trainer->storage, slot, 0),
-                compute->backward
-                    ? op->layer < 0 ? compute->shared->gradient : compute->layer->gradient.x
-                : op->layer < 0 ? compute->input
-                                : compute->output,
-                error);
+                compute->backward ? mw_compute_own_rows(compute, from) : from, error);
 }

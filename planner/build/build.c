@@ -320,6 +320,7 @@ shape_of(const struct mw_sizing *sizing)
         .commits = s->commit == 1,
         .sequence_parallel = s->sequence_parallel == 1,
         .tensor_overlap = mw_sizing_tensor_overlap(sizing),
+        .tensor_parts = mw_sizing_tensor_parts(sizing),
         .weights_later = mw_settings_weights_later(s),
         .updates_beside = mw_settings_update_beside(s),
         .whole_checkpoints = mw_sizing_leaves_any_whole(sizing),

@@ -21,11 +21,30 @@
 
 #include "planner/build/internal.h"
 
+/* Of the chunks of the tokens that have a sum in all, the last one's backward has it, and the first
+ * one's forward what is gathered for all. */
+static bool
+has_sum(const struct builder *b, const struct visit *v, enum mw_operator operator_)
+{
+    int64_t last = mw_sizing_token_parts(b->sizing, operator_) - 1;
+
+    return v->tied != TIED_REST &&
+           (mw_sizing_sum_parts(b->sizing, operator_) > 1 ||
+            v->chunk == (v->phase == MW_PHASE_BACKWARD ? last : 0));
+}
+
 static bool
 needs_sum(const struct builder *b, const struct visit *v, enum mw_operator operator_)
 {
-    return b->sizing->tp > 1 && v->tied != TIED_REST &&
+    return b->sizing->tp > 1 && has_sum(b, v, operator_) &&
            mw_sizing_all_reduces(operator_, v->phase == MW_PHASE_BACKWARD);
+}
+
+static bool
+needs_result(const struct builder *b, const struct visit *v, enum mw_operator operator_)
+{
+    return v->phase != MW_PHASE_BACKWARD && has_sum(b, v, operator_) &&
+           mw_sizing_gathers_result(b->sizing, operator_);
 }
 
 static uint32_t
@@ -45,8 +64,8 @@ static void
 sum_slices(struct builder *b, const struct visit *v, enum mw_operator operator_, uint32_t slot,
            bool last)
 {
-    bool scatters = v->phase == MW_PHASE_BACKWARD && mw_sizing_tensor_overlap(b->sizing) &&
-                    b->sizing->shape.sequence_parallel;
+    bool scatters =
+        mw_sizing_scatters_sum(b->sizing, operator_, v->phase == MW_PHASE_BACKWARD);
 
     b->compute_wait =
         slicing_op(b, v, scatters ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE, operator_);
@@ -259,10 +278,10 @@ use_gradient(struct builder *b, const struct computed *it, struct gradients *gra
     gradients->mode[it->turn] = it->info->params ? MW_USE_MODIFY : gradients->mode[it->turn];
 }
 
-/* Before the first part of a product whose weights are sliced by rows, where the gradient of its
- * result lies in slices of the tokens. */
+/* Before the first part of a product whose weights are sliced by columns in forward, or by rows in
+ * backward, where what the op before has left lies in slices of the tokens. */
 static void
-gather_gradient(struct builder *b, const struct visit *v, const struct computed *it)
+gather_slices(struct builder *b, const struct visit *v, const struct computed *it)
 {
     uint32_t before = activations_before(b, v), computed = b->lane_last[LANE_COMPUTE];
 
@@ -270,7 +289,9 @@ gather_gradient(struct builder *b, const struct visit *v, const struct computed 
     mw_build_after(b, computed);
     if (before != MW_NONE)
         mw_build_use(b, before, MW_USE_MODIFY, MW_ROLE_OUTPUT);
-    if (it->first && b->stage_input != MW_NONE)
+    if (it->first && b->stage_input != MW_NONE && mw_sizing_tensor_parts(b->sizing))
+        mw_build_use(b, b->stage_input, MW_USE_READ, MW_ROLE_RECEIVED);
+    else if (it->first && b->stage_input != MW_NONE)
         mw_build_after(b, b->states[b->stage_input].writer);
 }
 
@@ -282,6 +303,19 @@ gather_input(struct builder *b, const struct visit *v, const struct computed *it
 
     mw_build_after(b, computed);
     return gather;
+}
+
+/* Each slice has made the gradients of a norm's weights of its own tokens. */
+static void
+sum_norm(struct builder *b, const struct visit *v, const struct computed *it,
+         const struct gradients *gradients)
+{
+    struct subject of = {MW_OBJECT_GRADIENTS, it->info->operator_};
+    int64_t bytes = mw_sizing_norm_bytes(b->sizing, it->info);
+
+    mw_build_op(b, LANE_SLICING, mw_work_collective(b, MW_OP_ALL_REDUCE, of, b->tp_comm, bytes),
+                (struct identity){v->phase, v->layer, v->micro_batch, it->tile, 0});
+    mw_build_use(b, gradients->slot[it->turn], MW_USE_MODIFY, MW_ROLE_GRADIENT);
 }
 
 /* A collective of activations among ranks that share experts or sequences.  Attention has one
@@ -444,16 +478,21 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
         exchange_before(b, v, info->operator_, comes);
     if (rings)
         pass = pass_around(b, v, info->operator_);
-    if (begins && backward && mw_sizing_gathers_gradient(b->sizing, info->operator_))
-        gather_gradient(b, v, it);
-    if (splits && mw_sizing_gathers_input(b->sizing, info))
+    if (begins && (backward ? mw_sizing_gathers_gradient(b->sizing, info->operator_)
+                            : needs_result(b, v, info->operator_)))
+        gather_slices(b, v, it);
+    bool again = backward && mw_sizing_tensor_parts(b->sizing) && begins;
+    if ((splits || again) && mw_sizing_gathers_input(b->sizing, info))
         input = gather_input(b, v, it);
     mw_build_op(b, LANE_COMPUTE, work_of(b, v, it, splits || later), id);
     mw_build_after(b, b->compute_wait);
+    mw_build_after(b, splits ? MW_NONE : input);
     b->compute_wait = MW_NONE;
     use_operands(b, v, it);
     if (!splits && !later)
         use_gradient(b, it, gradients);
+    if (backward && mw_sizing_sums_norm(b->sizing, info) && gradients->slot[it->turn] != MW_NONE)
+        sum_norm(b, v, it, gradients);
     if (sums)
         sum_slices(b, v, info->operator_, own_activations(b, v), it->last);
     if (splits) {

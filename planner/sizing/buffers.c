@@ -152,15 +152,17 @@ activations_bytes(const struct mw_sizing *sizing)
 
 /* What passes between operators: two of the widest outputs, but at least one, a gradient of the
  * stream's width or of q's, and so many more of the stream's width.  Tensor slices have narrow
- * outputs, and the whole stream. */
+ * outputs, and the whole stream, of which those that share tokens gather a product's input too. */
 static int64_t
 passing_bytes(const struct mw_sizing *sizing, int64_t widest, int64_t streams)
 {
     const struct mw_model *model = sizing->model;
     int64_t queries = mw_divide_up(model->heads, sizing->tp) * model->head_dim;
     int64_t width = MAX(model->hidden, queries) + streams * model->hidden;
+    int64_t gathered = mw_sizing_tensor_parts(sizing) ? model->hidden : 0;
 
-    return MAX(2 * widest, widest + sizing->element_bytes * sizing->tokens * width);
+    return MAX(2 * widest, widest + sizing->element_bytes * sizing->tokens * width) +
+           sizing->element_bytes * sizing->tokens * gathered;
 }
 
 /* What goes to experts on other ranks, and comes back, where the room for it is reserved. */

@@ -106,10 +106,12 @@ slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
     for (int i = p->unit->first; s->tp > 1 && i < p->unit->first + p->unit->count; i++) {
         const struct mw_operator_info *info = &p->class->operators[i];
         ops += mw_sizing_all_reduces(info->operator_, backward) *
-               mw_sizing_token_parts(s, info->operator_);
+               mw_sizing_sum_parts(s, info->operator_);
         if (backward)
             ops += mw_sizing_splits_backward(s, info) + mw_sizing_gathers_input(s, info) +
-                   mw_sizing_gathers_gradient(s, info->operator_);
+                   mw_sizing_gathers_gradient(s, info->operator_) + mw_sizing_sums_norm(s, info);
+        else
+            ops += mw_sizing_gathers_result(s, info->operator_);
     }
     return ops;
 }

@@ -177,10 +177,19 @@ mw_sizing_all_reduces(enum mw_operator operator_, bool backward)
     return backward ? row->sums_backward : row->sums_forward;
 }
 
+/* Where slices share tokens each has a part of all of them, not of each chunk. */
+int64_t
+mw_sizing_sum_parts(const struct mw_sizing *sizing, enum mw_operator operator_)
+{
+    return mw_sizing_tensor_parts(sizing) && operator_ != MW_OPERATOR_LOSS
+               ? 1
+               : mw_sizing_token_parts(sizing, operator_);
+}
+
 int64_t
 mw_sizing_sum_bytes(const struct mw_sizing *sizing, enum mw_operator operator_)
 {
-    int64_t tokens = mw_divide_up(sizing->tokens, mw_sizing_token_parts(sizing, operator_));
+    int64_t tokens = mw_divide_up(sizing->tokens, mw_sizing_sum_parts(sizing, operator_));
 
     if (operator_ == MW_OPERATOR_LOSS)
         return MW_LOSS_SUM_BYTES * tokens;
@@ -199,6 +208,40 @@ mw_sizing_tensor_overlap(const struct mw_sizing *sizing)
 {
     return sizing->tp > 1 && sizing->hardware->tensor_overlap &&
            !mw_settings_weights_later(&sizing->settings);
+}
+
+bool
+mw_sizing_tensor_parts(const struct mw_sizing *sizing)
+{
+    return sizing->tp > 1 && sizing->shape.sequence_parallel && sizing->hardware->tensor_parts &&
+           !sizing->hardware->tensor_overlap && !mw_settings_weights_later(&sizing->settings);
+}
+
+bool
+mw_sizing_scatters_sum(const struct mw_sizing *sizing, enum mw_operator operator_, bool backward)
+{
+    bool overlaps = backward && mw_sizing_tensor_overlap(sizing) && sizing->shape.sequence_parallel;
+
+    return operator_ != MW_OPERATOR_LOSS && (overlaps || mw_sizing_tensor_parts(sizing));
+}
+
+bool
+mw_sizing_gathers_result(const struct mw_sizing *sizing, enum mw_operator operator_)
+{
+    return mw_sizing_tensor_parts(sizing) && mw_sizing_all_reduces(operator_, true);
+}
+
+bool
+mw_sizing_sums_norm(const struct mw_sizing *sizing, const struct mw_operator_info *info)
+{
+    return mw_sizing_tensor_parts(sizing) && mw_operator_row((int)info->operator_)->norms &&
+           info->trained && info->params;
+}
+
+int64_t
+mw_sizing_norm_bytes(const struct mw_sizing *sizing, const struct mw_operator_info *info)
+{
+    return info->params * sizing->element_bytes;
 }
 
 bool
@@ -225,14 +268,17 @@ mw_sizing_splits_backward(const struct mw_sizing *sizing, const struct mw_operat
 bool
 mw_sizing_gathers_gradient(const struct mw_sizing *sizing, enum mw_operator operator_)
 {
-    return mw_sizing_tensor_overlap(sizing) && sizing->shape.sequence_parallel &&
-           operator_ != MW_OPERATOR_LOSS && mw_sizing_all_reduces(operator_, false);
+    return mw_sizing_scatters_sum(sizing, operator_, true) &&
+           mw_sizing_all_reduces(operator_, false);
 }
 
 bool
 mw_sizing_gathers_input(const struct mw_sizing *sizing, const struct mw_operator_info *info)
 {
-    return sizing->shape.sequence_parallel && mw_sizing_splits_backward(sizing, info);
+    bool again = mw_sizing_tensor_parts(sizing) && info->trained &&
+                 is_of_layers(info->operator_) && mw_sizing_all_reduces(info->operator_, true);
+
+    return again || (sizing->shape.sequence_parallel && mw_sizing_splits_backward(sizing, info));
 }
 
 /* A row of a tensor: an output of its largest product with its bias; in a gated MLP one of the gate

@@ -495,11 +495,25 @@ mw_sizing_trains_head(const struct mw_sizing *sizing)
  * inputs of QKV and of the MLP.  As slices have parts of the vocabulary: after the embedding,
  * within the loss, and of the gradient of the input of the logits. */
 bool mw_sizing_all_reduces(enum mw_operator operator_, bool backward);
-/* Its bytes, of a chunk of the tokens where the operator runs in chunks. */
+/* Its bytes, of one of so many parts of the tokens: chunks in which the operator runs. */
 int64_t mw_sizing_sum_bytes(const struct mw_sizing *sizing, enum mw_operator operator_);
+int64_t mw_sizing_sum_parts(const struct mw_sizing *sizing, enum mw_operator operator_);
 /* Whether backward sums up the gradients of tensor slices' inputs beside the products of the
  * weights' gradients. */
 bool mw_sizing_tensor_overlap(const struct mw_sizing *sizing);
+/* Whether, without that, slices share tokens, and scatter and gather by ops of their own
+ * (Korthikanti et al., arXiv 2205.05198, Sec. 4.2.2): sums are scattered, and what the next sliced
+ * operator needs is gathered before it. */
+bool mw_sizing_tensor_parts(const struct mw_sizing *sizing);
+/* Whether the sum is scattered: of what the loss needs never. */
+bool mw_sizing_scatters_sum(const struct mw_sizing *sizing, enum mw_operator operator_,
+                            bool backward);
+/* Whether all tokens of the operator's input are gathered before forward and recompute; */
+bool mw_sizing_gathers_result(const struct mw_sizing *sizing, enum mw_operator operator_);
+/* whether a norm's backward is of the slice's tokens, and the gradients of its weights are summed
+ * up behind it; and their bytes. */
+bool mw_sizing_sums_norm(const struct mw_sizing *sizing, const struct mw_operator_info *info);
+int64_t mw_sizing_norm_bytes(const struct mw_sizing *sizing, const struct mw_operator_info *info);
 /* Whether the gradients of the operator's weights are computed in a later pass. */
 bool mw_sizing_weights_later(const struct mw_sizing *sizing, const struct mw_operator_info *info);
 /* Whether each slice sends its part of what a stage hands on, which the slices of the next stage
