@@ -48,7 +48,9 @@ struct mw_memory_use {
     double buckets;            /* of them at once */
     double gradient_copies;    /* of replicated gradients, in the buckets that are all-reduced */
     double bytes_per_gradient; /* on the GPU, as they are kept; a plan may keep fewer */
-    double bytes_per_update;   /* per parameter: gradients, and what the update needs for a while */
+    double bytes_per_update;   /* of a gradient, as the update of an fp32 parameter takes it */
+    double update_lists; /* share of what updates copy of all parameters (plan/optimizers.h) */
+    bool updates_flat;   /* what a rank updates is one tensor */
     double bytes_per_offloaded; /* per element of the largest gradient, with its copies, on its way
                                  * to the host */
     double host_bytes_per_gradient;  /* in host memory, of parameters whose state is there; */

@@ -29,9 +29,22 @@
 
 #define BETAS .beta1 = 0.9, .beta2 = 0.95
 
+/* Copies, as the sources have them:
+ * AdamW: the root of the variance (pytorch/pytorch, torch/optim/adam.py, _multi_tensor_adam).
+ * 8 bits: none (bitsandbytes-foundation/bitsandbytes, optim/optimizer.py, update_step).
+ * SGD: none without decay, with it the gradients (torch/optim/sgd.py, _multi_tensor_sgd).
+ * Lion: both scaled terms and their sum (google/automl, lion/lion_pytorch.py); in kernels of
+ * DeepSpeed (csrc/lion) and bitsandbytes none.
+ * Adafactor: the update and its negative (huggingface/transformers, optimization.py).
+ * SM3: the update, which becomes the momentum (Enealor/PyTorch-SM3, SM3.py).
+ * Muon: what the momentum adds to the gradient (torch/optim/_muon.py); products have room of their
+ * own (planner/sizing/orthogonal.c). */
+#define ROOT(type) .copies = {1, type, .of_list = true, .fuses = true}
+
 static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
     [MW_OPTIMIZER_ADAMW] = {.name = "adamw",
                             .dtypes = ALL_FP32,
+                            ROOT(MW_DTYPE_FP32),
                             .rule = MW_UPDATE_ADAMW,
                             .runs = true,
                             BETAS,
@@ -39,6 +52,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                             .source = "arXiv 1711.05101; ZeRO, arXiv 1910.02054, Sec. 3.1"},
     [MW_OPTIMIZER_ADAMW_16BIT] = {.name = "adamw-16bit",
                                   .dtypes = ALL_16_BITS,
+                                  ROOT(MW_DTYPE_BF16),
                                   .rule = MW_UPDATE_ADAMW,
                                   .runs = true,
                                   BETAS,
@@ -54,6 +68,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                  .source = "arXiv 2110.02861, Sec. 2"},
     [MW_OPTIMIZER_ADAMW_PURE] = {.name = "adamw-pure",
                                  .dtypes = {MW_DTYPE_NONE, MW_DTYPE_BF16, MW_DTYPE_BF16},
+                                 ROOT(MW_DTYPE_BF16),
                                  .rule = MW_UPDATE_ADAMW,
                                  BETAS,
                                  .keeps = "no other parameter than that of 16 bits, stochastically "
@@ -75,6 +90,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                .source = "mixed precision, arXiv 1710.03740, Sec. 3.1"},
     [MW_OPTIMIZER_LION] = {.name = "lion",
                            .dtypes = MOMENTUM,
+                           .copies = {3, MW_DTYPE_FP32, .fuses = true},
                            .rule = MW_UPDATE_LION,
                            .runs = true,
                            .beta1 = 0.9,
@@ -89,6 +105,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                 /* the squares of rows and columns, and of the update */
                                 .gradient_passes = 2,
                                 .clips = true,
+                                .copies = {2, MW_DTYPE_FP32},
                                 .rule = MW_UPDATE_ADAFACTOR,
                                 .runs = true,
                                 BETAS,
@@ -99,6 +116,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                           .dtypes = MOMENTUM,
                           .vectors = {"accumulator_0.", "accumulator_1.", "accumulator."},
                           .vector_bytes = 2 * sizeof(float), /* before the step and after it */
+                          .copies = {1, MW_DTYPE_FP32},
                           .rule = MW_UPDATE_SM3,
                           .runs = true,
                           BETAS,
@@ -107,6 +125,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                           .source = "arXiv 1901.11150, Algorithm 2 (SM3-II)"},
     [MW_OPTIMIZER_MUON] = {.name = "muon",
                            .dtypes = MOMENTUM,
+                           .copies = {1, MW_DTYPE_FP32},
                            .rule = MW_UPDATE_MOMENTUM, /* before products make it orthogonal */
                            .orthogonalizes = true,
                            BETAS,

@@ -186,8 +186,15 @@ static const struct mw_profile_key keys[] = {
     MEMORY("gradient_bytes", "bytes", bytes_per_gradient, 1, 16,
            "of a gradient's element as it is kept on the GPU; default: as planned"),
     MEMORY("update_bytes", "bytes", bytes_per_update, 1, 64,
-           "per parameter that is updated on the GPU, of its gradients and of what the update "
-           "needs for a while; default: as gradients are kept"),
+           "per parameter that is updated on the GPU and has an fp32 copy, of its gradients as the "
+           "update takes them; default: as gradients are kept"),
+    MEMORY("update_lists", "", update_lists, 0, 1,
+           "share of what an optimizer's update copies if it takes all parameters as a list, "
+           "as PyTorch's foreach does; kernels that do all of it copy nothing; default: 0"),
+    {"memory", "update_flat", "",
+     "whether all parameters that a rank updates are one tensor, which an update that takes tensor "
+     "after tensor copies whole",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_flat), 0, 0, NULL},
     MEMORY(
         "offload_bytes", "bytes", bytes_per_offloaded, 0, 64,
         "per element of the largest gradient, with all copies on its way to the host; default: as "

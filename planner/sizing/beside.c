@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/arithmetic.h"
+#include "plan/optimizers.h"
 #include "planner/sizing/internal.h"
 
 /* As in the ledger: so large that nothing holds it. */
@@ -167,15 +168,57 @@ freed_for_update(const struct mw_sizing *sizing)
     return mw_settings_update_apart(&sizing->settings) ? 0 : bytes;
 }
 
+/* What an update copies of so many parameters that its optimizer has on the GPU; whole: of all at
+ * once, if not beside backward, as each is final. */
+static double
+copied_bytes(const struct mw_sizing *sizing, int optimizer, double params, bool whole)
+{
+    const struct mw_update_copies *copies = &mw_optimizer_row(optimizer)->copies;
+    double share = copies->fuses ? sizing->hardware->memory_use.update_lists : 1;
+    int64_t ranks = sizing->optimizer_partitioned ? sizing->shards : 1;
+
+    if (!copies->count)
+        return 0;
+    if (!whole || mw_settings_update_beside(&sizing->settings))
+        params = fmin(params, (double)mw_sizing_largest_trained(sizing, ranks));
+    return share * copies->count * (double)mw_dtype_element_bytes(copies->dtype) * params;
+}
+
+/* Muon takes matrix after matrix, and leaves what is no matrix of a layer to AdamW. */
+static double
+copied_parameters(const struct mw_sizing *sizing, double params)
+{
+    int optimizer = sizing->settings.optimizer;
+    double matrices = (double)sizing->shard_matrix_params;
+    bool flat = sizing->hardware->memory_use.updates_flat;
+
+    if (!mw_optimizer_orthogonalizes(optimizer))
+        return copied_bytes(sizing, optimizer, params,
+                            flat || mw_optimizer_row(optimizer)->copies.of_list);
+    return fmax(copied_bytes(sizing, MW_OPTIMIZER_ADAMW, fmax(0, params - matrices), true),
+                copied_bytes(sizing, optimizer, fmin(params, matrices), false));
+}
+
+/* Gradients of another type than the one that they are kept in: of an fp32 parameter. */
+static double
+copied_gradients(const struct mw_sizing *sizing, double params)
+{
+    double more = sizing->hardware->memory_use.bytes_per_update - gradient_bytes(sizing);
+
+    return mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER)
+               ? fmax(0, more) * params
+               : 0;
+}
+
 /* The update of state on the GPU, in one piece. */
 static double
 update_copies(const struct mw_sizing *sizing)
 {
-    double more = sizing->hardware->memory_use.bytes_per_update - gradient_bytes(sizing);
     double params =
         ledger(sizing, MW_PURPOSE_OPTIMIZER_STATE) / mw_sizing_state_element_bytes(sizing);
+    double copies = copied_gradients(sizing, params) + copied_parameters(sizing, params);
 
-    return more > 0 ? fmax(0, more * params - freed_for_update(sizing)) : 0;
+    return copies > 0 ? fmax(0, copies - freed_for_update(sizing)) : 0;
 }
 
 /* Elements of a rank's optimizer state that live in host memory. */

@@ -142,6 +142,8 @@ void mw_sizing_lengthen_rings(struct mw_sizing *sizing);
 /* --- planner/sizing/swap.c --- */
 /* From here to the next power of two. */
 double mw_sizing_rounded_up_by(double bytes);
+/* Elements of a rank's part of the largest parameter that is trained. */
+int64_t mw_sizing_largest_trained(const struct mw_sizing *sizing, int64_t ranks);
 /* What it adds to each byte of frozen parameters, where each part of one has a buffer. */
 double mw_sizing_frozen_rounding(const struct mw_sizing *sizing, int64_t ranks);
 
