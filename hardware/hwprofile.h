@@ -51,6 +51,7 @@ struct mw_memory_use {
     double bytes_per_update;   /* of a gradient, as the update of an fp32 parameter takes it */
     double update_lists; /* share of what updates copy of all parameters (plan/optimizers.h) */
     bool updates_flat;   /* what a rank updates is one tensor */
+    bool fp32_in_place;  /* parameters of fp32 are updated themselves, and state has no copy */
     double bytes_per_offloaded; /* per element of the largest gradient, with its copies, on its way
                                  * to the host */
     double host_bytes_per_gradient;  /* in host memory, of parameters whose state is there; */

@@ -33,6 +33,8 @@ enum mw_dtype {
     MW_DTYPE_DYNAMIC8_SQUARES, /* the same of squares, without signs */
     MW_DTYPE_FP8, /* operands of products alone: e4m3 forward, e5m2 for gradients, a scale per
                           * tensor that is not counted (Transformer Engine's hybrid recipe) */
+    MW_DTYPE_DYNAMIC8_256, /* as bitsandbytes has had them since 0.44: a scale for 256 moments */
+    MW_DTYPE_DYNAMIC8_256_SQUARES,
     MW_DTYPE_COUNT
 };
 

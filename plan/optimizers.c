@@ -27,6 +27,13 @@
         MW_DTYPE_FP32                                                                              \
     }
 
+/* Adafactor's, and bytes of their numbers: means, factors of the update, sums of the step. */
+#define FACTORS                                                                                    \
+    {                                                                                              \
+        "exp_avg_sq_row.", "exp_avg_sq_col.", "exp_avg_sq."                                        \
+    }
+#define FACTOR_BYTES (2 * sizeof(float) + MW_EXACT_SUM_BYTES)
+
 #define BETAS .beta1 = 0.9, .beta2 = 0.95
 
 /* Copies, as the sources have them:
@@ -99,9 +106,8 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                            .source = "arXiv 2302.06675, Algorithm 2"},
     [MW_OPTIMIZER_ADAFACTOR] = {.name = "adafactor",
                                 .dtypes = PARAMETER,
-                                .vectors = {"exp_avg_sq_row.", "exp_avg_sq_col.", "exp_avg_sq."},
-                                /* means, factors of the update, sums of the step */
-                                .vector_bytes = 2 * sizeof(float) + MW_EXACT_SUM_BYTES,
+                                .vectors = FACTORS,
+                                .vector_bytes = FACTOR_BYTES,
                                 /* the squares of rows and columns, and of the update */
                                 .gradient_passes = 2,
                                 .clips = true,
@@ -132,6 +138,27 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                            .keeps = "fp32 parameter and momentum of hidden matrices; of all else "
                                     "what adamw keeps",
                            .source = "K. Jordan et al., Muon, 2024; arXiv 2502.16982, Sec. 2"},
+    [MW_OPTIMIZER_ADAMW_8BIT_PURE] = {.name = "adamw-8bit-pure",
+                                      .dtypes = {MW_DTYPE_NONE, MW_DTYPE_DYNAMIC8_256,
+                                                 MW_DTYPE_DYNAMIC8_256_SQUARES},
+                                      .rule = MW_UPDATE_ADAMW,
+                                      BETAS,
+                                      .keeps = "no other parameter than that of 16 bits; momentum "
+                                               "and variance in 8 bits with a scale for 256",
+                                      .source = "bitsandbytes-foundation/bitsandbytes, "
+                                                "optim/optimizer.py"},
+    [MW_OPTIMIZER_ADAFACTOR_PURE] = {.name = "adafactor-pure",
+                                     .vectors = FACTORS,
+                                     .vector_bytes = FACTOR_BYTES,
+                                     .gradient_passes = 2,
+                                     .clips = true,
+                                     /* and parameter and gradient in fp32 */
+                                     .copies = {4, MW_DTYPE_FP32},
+                                     .rule = MW_UPDATE_ADAFACTOR,
+                                     BETAS,
+                                     .keeps = "no other parameter than that of 16 bits; of a "
+                                              "matrix a vector for rows and one for columns",
+                                     .source = "huggingface/transformers, optimization.py"},
 };
 
 const struct mw_optimizer_row *

@@ -195,6 +195,9 @@ static const struct mw_profile_key keys[] = {
      "whether all parameters that a rank updates are one tensor, which an update that takes tensor "
      "after tensor copies whole",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_flat), 0, 0, NULL},
+    {"memory", "fp32_in_place", "",
+     "whether parameters of fp32 are updated in place; else optimizer state has a copy of them",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.fp32_in_place), 0, 0, NULL},
     MEMORY(
         "offload_bytes", "bytes", bytes_per_offloaded, 0, 64,
         "per element of the largest gradient, with all copies on its way to the host; default: as "

@@ -214,8 +214,7 @@ copied_gradients(const struct mw_sizing *sizing, double params)
 static double
 update_copies(const struct mw_sizing *sizing)
 {
-    double params =
-        ledger(sizing, MW_PURPOSE_OPTIMIZER_STATE) / mw_sizing_state_element_bytes(sizing);
+    double params = mw_sizing_state_elements(sizing, MW_TIER_GPU);
     double copies = copied_gradients(sizing, params) + copied_parameters(sizing, params);
 
     return copies > 0 ? fmax(0, copies - freed_for_update(sizing)) : 0;
@@ -225,8 +224,7 @@ update_copies(const struct mw_sizing *sizing)
 static double
 host_elements(const struct mw_sizing *sizing)
 {
-    return (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_OPTIMIZER_STATE] /
-           mw_sizing_state_element_bytes(sizing);
+    return mw_sizing_state_elements(sizing, MW_TIER_CPU);
 }
 
 /* Where parameters are partitioned: of the gradients of all that a rank updates, if any of its
