@@ -105,6 +105,9 @@ struct mw_offers {
     bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout */
     bool hybrid_shard;       /* partitions over groups of GPUs that hold replicas */
     int64_t gpus;            /* most; 0: any number */
+    /* Words of its key: 0 any optimizer, else one more than an enum mw_optimizer_kind that updates
+     * on the host; -1 after the last. */
+    int host_optimizers[MW_PROFILE_LIST_MAX];
 };
 
 struct mw_hardware {

@@ -3,8 +3,7 @@
 
 #include <stddef.h>
 
-#define DYNAMIC8(elements)                                                                         \
-    .block_elements = elements, .block_bytes = elements + 4, .scale_bytes = 4
+#define DYNAMIC8(elements) .block_elements = elements, .block_bytes = elements + 4, .scale_bytes = 4
 
 static const struct mw_dtype_traits rows[MW_DTYPE_COUNT] = {
     [MW_DTYPE_NONE] = {.name = "none", .block_elements = 1},

@@ -1,6 +1,7 @@
 /* The key table of software profiles. */
 #include <stddef.h>
 
+#include "plan/optimizers.h"
 #include "software/software.h"
 
 #define AT(field) offsetof(struct mw_software, field)
@@ -33,6 +34,7 @@
     }
 
 static const char *const places[] = {"host", "gpu", NULL};
+static const char *const host_optimizers[] = {"any", MW_OPTIMIZER_NAMES, NULL};
 static const char *const reduced_types[MW_REDUCED_TYPE_COUNT + 1] = {
     [MW_REDUCED_PLANNED] = "planned", [MW_REDUCED_MADE] = "made", [MW_REDUCED_FP32] = "fp32"};
 
@@ -196,8 +198,8 @@ static const struct mw_profile_key keys[] = {
      "after tensor copies whole",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_flat), 0, 0, NULL},
     {"memory", "fp32_in_place", "",
-     "whether parameters of fp32 are updated in place; else optimizer state has a copy of them",
-     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.fp32_in_place), 0, 0, NULL},
+     "whether parameters of fp32 are updated in place; else optimizer state has a copy of them", 1,
+     0, 1, false, 0, MW_VALUE_FLAG, AT(memory.fp32_in_place), 0, 0, NULL},
     MEMORY(
         "offload_bytes", "bytes", bytes_per_offloaded, 0, 64,
         "per element of the largest gradient, with all copies on its way to the host; default: as "
@@ -291,6 +293,11 @@ static const struct mw_profile_key keys[] = {
     {"offers", "hybrid_shard", "",
      "whether it partitions states over groups of GPUs, and each group has them all", 1, 0, 1, true,
      0, MW_VALUE_FLAG, AT(offers.hybrid_shard), 0, 0, NULL},
+    {"offers", "host_optimizers", "",
+     "optimizers that it updates by in host memory, as `list optimizers` has them, or any; "
+     "default: "
+     "any",
+     1, 0, 0, false, 0, MW_VALUE_CHOICES, AT(offers.host_optimizers), 0, 0, host_optimizers},
     {"offers", "gpus", "", "most GPUs that it trains with; default: any number", 1, 1, 1e6, false,
      -1, MW_VALUE_COUNT, AT(offers.gpus), 0, 0, NULL},
 };

@@ -146,9 +146,8 @@ mw_state_bytes(const struct mw_settings *settings, const struct mw_hardware *har
 {
     int64_t bytes = mw_optimizer_mixed_bytes(settings->optimizer, elements, of_matrices);
 
-    return mw_updates_in_place(settings, hardware)
-               ? bytes - mw_dtype_bytes(MW_DTYPE_FP32, elements)
-               : bytes;
+    return mw_updates_in_place(settings, hardware) ? bytes - mw_dtype_bytes(MW_DTYPE_FP32, elements)
+                                                   : bytes;
 }
 
 double
@@ -191,8 +190,7 @@ mw_sizing_state_elements(const struct mw_sizing *sizing, enum mw_tier tier)
 int64_t
 mw_sizing_state_bytes(const struct mw_sizing *sizing, const struct mw_chunk *chunk)
 {
-    return mw_state_bytes(&sizing->settings, sizing->hardware, chunk->params,
-                          chunk->matrix_params);
+    return mw_state_bytes(&sizing->settings, sizing->hardware, chunk->params, chunk->matrix_params);
 }
 
 void
