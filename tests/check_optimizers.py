@@ -108,6 +108,34 @@ def check_copies(box):
                 yield f"{name} {options}: {copies} {found}, {by_hand} by hand less {freed}"
 
 
+def check_in_place(box):
+    """In fp32 software may update parameters in place, and its state has no copy of them; no run
+    does."""
+    for name in BYTES:
+        copy = 4 * PARAMS * (not name.endswith("-pure"))
+        for software, saved in (("hf-trainer", copy), ("deepspeed", 0), ("memwall", 0)):
+            answer = ask(box, "-s ddp --set gpu.memory_gib=400 --dtype fp32 "
+                              f"--software {software} --optimizer {name}")
+            if isinstance(answer, str):
+                yield answer
+                return
+            state = sum(row["bytes"] for row in answer["ledger"]
+                        if row["purpose"] == "optimizer-state")
+            if not 0 <= state - (state_of(name) - saved) <= 1e-3 * PARAMS:
+                yield f"{name}, {software}: {state} bytes, {state_of(name) - saved:.0f} by hand"
+    box.write("text.txt", "words " * 500)
+    for software, refuses in (("hf-trainer", True), ("memwall", False)):
+        box.run("plan -m gpt2 -H rtx4090 -s ddp --batch 1 --seq 16 --grad-accum 1 --dtype fp32 "
+                f"--software {software} -o plan.txt")
+        if box.run("simulate plan.txt").status:
+            yield f"{software}: its plan is not read back"
+        done = box.run("run --plan plan.txt -H rtx4090 --backend cpu --data text.txt --steps 1")
+        if refuses:
+            yield from refused(done, ["plan.txt", "memwall"])
+        elif done.status:
+            yield done.err
+
+
 def check_vectors(box):
     """Of Llama 3.1 8B, a number for each row and column; in host memory wherever state is."""
     for name in BYTES:
@@ -498,6 +526,7 @@ def tests(box):
     yield "state on the host", check_state(box, "-s zero-offload", "cpu")
     yield "vectors of rows and columns", check_vectors(box)
     yield "copies of an update", check_copies(box)
+    yield "fp32 parameters in place", check_in_place(box)
     yield "drives", check_drives(box)
     yield "time", check_time(box)
     yield "passes over gradients", check_passes(box)

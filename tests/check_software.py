@@ -639,6 +639,25 @@ def check_offers(box):
                 yield f"{places}, {software}: {said or told.get('error')}"
 
 
+def check_host_optimizers(box):
+    """A plan that updates on the host by what DeepSpeed has no CPU optimizer for says so."""
+    question = "simulate -m gpt2 -H rtx4090 --batch 1 --grad-accum 1 "
+    for options, lacks in (("-s zero-offload --optimizer adamw-8bit", True),
+                           ("-s zero-offload --optimizer sgd", True),
+                           ("-s zero-offload --optimizer adafactor-pure", True),
+                           ("-s zero-infinity-nvme --optimizer-device nvme --optimizer sm3", True),
+                           ("-s zero-offload", False),
+                           ("-s zero-offload --optimizer lion", False),
+                           ("-s zero-offload --optimizer sgd --set "
+                            "'software.offers.host_optimizers=adamw, sgd'", False),
+                           ("-s streamed-update --optimizer adamw-8bit", False),
+                           ("-s zero1 --optimizer adamw-8bit", False)):
+        told = answer(box, f"{question} {options} --software deepspeed")
+        said = ["no CPU optimizer" in note for note in told.get("notes", ["no CPU optimizer"])]
+        if any(said) != lacks:
+            yield f"{options}: {told.get('notes', told)}"
+
+
 def tests(box):
     for options, name in sixth(DEFAULTS.items()):
         yield f"default/{options}", check_default(box, options, name)
@@ -652,6 +671,7 @@ def tests(box):
     yield "scores", check_scores(box)
     yield "gradients on drives", check_swapped(box)
     yield "offers", check_offers(box)
+    yield "optimizers on the host", check_host_optimizers(box)
     yield "refusals", check_refusals(box)
     for name in sixth(PROFILES):
         yield f"profile/{name}", check_profile(box, name)
