@@ -228,7 +228,7 @@ list_optimizers(struct mw_json_writer *json)
         double bytes = (double)mw_optimizer_state_bytes(i, MW_KEPT_BLOCK) / MW_KEPT_BLOCK;
         if (json) {
             mw_json_begin(json, NULL, '{', true);
-            mw_json_string(json, "optimizer", mw_optimizer_name(i));
+            mw_json_string(json, "optimizer", of->name);
             mw_json_number(json, "state_bytes_per_parameter", bytes);
             mw_json_boolean(json, "runs", of->runs);
             mw_json_string(json, "keeps", of->keeps);
@@ -236,8 +236,8 @@ list_optimizers(struct mw_json_writer *json)
             mw_json_end(json, '}');
             continue;
         }
-        g_autofree char *row = g_strdup_printf("%-15s %6.4g  %-4s  ", mw_optimizer_name(i), bytes,
-                                               of->runs ? "yes" : "no");
+        g_autofree char *row =
+            g_strdup_printf("%-15s %6.4g  %-4s  ", of->name, bytes, of->runs ? "yes" : "no");
         g_autofree char *text = g_strdup_printf("%s; %s", of->keeps, of->source);
         mw_wrap_row(stdout, row, text);
     }

@@ -49,47 +49,54 @@
 #define ROOT(type) .copies = {1, type, .of_list = true, .fuses = true}
 
 static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
-    [MW_OPTIMIZER_ADAMW] = {.dtypes = ALL_FP32,
+    [MW_OPTIMIZER_ADAMW] = {.name = "adamw",
+                            .dtypes = ALL_FP32,
                             ROOT(MW_DTYPE_FP32),
                             .rule = MW_UPDATE_ADAMW,
                             .runs = true,
                             BETAS,
                             .keeps = "fp32 parameter, momentum and variance",
                             .source = "arXiv 1711.05101; ZeRO, arXiv 1910.02054, Sec. 3.1"},
-    [MW_OPTIMIZER_ADAMW_16BIT] = {.dtypes = ALL_16_BITS,
+    [MW_OPTIMIZER_ADAMW_16BIT] = {.name = "adamw-16bit",
+                                  .dtypes = ALL_16_BITS,
                                   ROOT(MW_DTYPE_BF16),
                                   .rule = MW_UPDATE_ADAMW,
                                   .runs = true,
                                   BETAS,
                                   .keeps = "fp32 parameter, momentum and variance in 16 bits",
                                   .source = "DeepSeek-V3, arXiv 2412.19437, Sec. 3.3.3"},
-    [MW_OPTIMIZER_ADAMW_8BIT] = {.dtypes = ALL_8_BITS,
+    [MW_OPTIMIZER_ADAMW_8BIT] = {.name = "adamw-8bit",
+                                 .dtypes = ALL_8_BITS,
                                  .rule = MW_UPDATE_ADAMW,
                                  .runs = true,
                                  BETAS,
                                  .keeps = "fp32 parameter, momentum and variance in 8 bits with a "
                                           "scale for 2048",
                                  .source = "arXiv 2110.02861, Sec. 2"},
-    [MW_OPTIMIZER_ADAMW_PURE] = {.dtypes = {MW_DTYPE_NONE, MW_DTYPE_BF16, MW_DTYPE_BF16},
+    [MW_OPTIMIZER_ADAMW_PURE] = {.name = "adamw-pure",
+                                 .dtypes = {MW_DTYPE_NONE, MW_DTYPE_BF16, MW_DTYPE_BF16},
                                  ROOT(MW_DTYPE_BF16),
                                  .rule = MW_UPDATE_ADAMW,
                                  BETAS,
                                  .keeps = "no other parameter than that of 16 bits, stochastically "
                                           "rounded; momentum and variance in 16 bits",
                                  .source = "arXiv 2010.06192, Sec. 3"},
-    [MW_OPTIMIZER_SGD] = {.dtypes = PARAMETER,
+    [MW_OPTIMIZER_SGD] = {.name = "sgd",
+                          .dtypes = PARAMETER,
                           .rule = MW_UPDATE_SGD,
                           .runs = true,
                           BETAS,
                           .keeps = "fp32 parameter",
                           .source = "mixed precision, arXiv 1710.03740, Sec. 3.1"},
-    [MW_OPTIMIZER_MOMENTUM] = {.dtypes = MOMENTUM,
+    [MW_OPTIMIZER_MOMENTUM] = {.name = "sgd-momentum",
+                               .dtypes = MOMENTUM,
                                .rule = MW_UPDATE_MOMENTUM,
                                .runs = true,
                                BETAS,
                                .keeps = "fp32 parameter and momentum",
                                .source = "mixed precision, arXiv 1710.03740, Sec. 3.1"},
-    [MW_OPTIMIZER_LION] = {.dtypes = MOMENTUM,
+    [MW_OPTIMIZER_LION] = {.name = "lion",
+                           .dtypes = MOMENTUM,
                            .copies = {3, MW_DTYPE_FP32, .fuses = true},
                            .rule = MW_UPDATE_LION,
                            .runs = true,
@@ -97,7 +104,8 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                            .beta2 = 0.99,
                            .keeps = "fp32 parameter and momentum",
                            .source = "arXiv 2302.06675, Algorithm 2"},
-    [MW_OPTIMIZER_ADAFACTOR] = {.dtypes = PARAMETER,
+    [MW_OPTIMIZER_ADAFACTOR] = {.name = "adafactor",
+                                .dtypes = PARAMETER,
                                 .vectors = FACTORS,
                                 .vector_bytes = FACTOR_BYTES,
                                 /* the squares of rows and columns, and of the update */
@@ -110,7 +118,8 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                 .keeps = "fp32 parameter; of a matrix a vector for rows and one "
                                          "for columns",
                                 .source = "arXiv 1804.04235, Algorithms 4 and 5"},
-    [MW_OPTIMIZER_SM3] = {.dtypes = MOMENTUM,
+    [MW_OPTIMIZER_SM3] = {.name = "sm3",
+                          .dtypes = MOMENTUM,
                           .vectors = {"accumulator_0.", "accumulator_1.", "accumulator."},
                           .vector_bytes = 2 * sizeof(float), /* before the step and after it */
                           .copies = {1, MW_DTYPE_FP32},
@@ -120,7 +129,8 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                           .keeps = "fp32 parameter and momentum; of a matrix a vector for rows and "
                                    "one for columns",
                           .source = "arXiv 1901.11150, Algorithm 2 (SM3-II)"},
-    [MW_OPTIMIZER_MUON] = {.dtypes = MOMENTUM,
+    [MW_OPTIMIZER_MUON] = {.name = "muon",
+                           .dtypes = MOMENTUM,
                            .copies = {1, MW_DTYPE_FP32},
                            .rule = MW_UPDATE_MOMENTUM, /* before products make it orthogonal */
                            .orthogonalizes = true,
@@ -128,7 +138,8 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                            .keeps = "fp32 parameter and momentum of hidden matrices; of all else "
                                     "what adamw keeps",
                            .source = "K. Jordan et al., Muon, 2024; arXiv 2502.16982, Sec. 2"},
-    [MW_OPTIMIZER_ADAMW_8BIT_PURE] = {.dtypes = {MW_DTYPE_NONE, MW_DTYPE_DYNAMIC8_256,
+    [MW_OPTIMIZER_ADAMW_8BIT_PURE] = {.name = "adamw-8bit-pure",
+                                      .dtypes = {MW_DTYPE_NONE, MW_DTYPE_DYNAMIC8_256,
                                                  MW_DTYPE_DYNAMIC8_256_SQUARES},
                                       .rule = MW_UPDATE_ADAMW,
                                       BETAS,
@@ -136,7 +147,8 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                                "and variance in 8 bits with a scale for 256",
                                       .source = "bitsandbytes-foundation/bitsandbytes, "
                                                 "optim/optimizer.py"},
-    [MW_OPTIMIZER_ADAFACTOR_PURE] = {.vectors = FACTORS,
+    [MW_OPTIMIZER_ADAFACTOR_PURE] = {.name = "adafactor-pure",
+                                     .vectors = FACTORS,
                                      .vector_bytes = FACTOR_BYTES,
                                      .gradient_passes = 2,
                                      .clips = true,
@@ -149,9 +161,6 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                      .source = "huggingface/transformers, optimization.py"},
 };
 
-static const char *const names[] = {MW_OPTIMIZER_NAMES};
-_Static_assert(sizeof names / sizeof *names == MW_OPTIMIZER_COUNT, "a name for each");
-
 const struct mw_optimizer_row *
 mw_optimizer_row(int kind)
 {
@@ -161,7 +170,7 @@ mw_optimizer_row(int kind)
 const char *
 mw_optimizer_name(int kind)
 {
-    return kind >= 0 && kind < MW_OPTIMIZER_COUNT ? names[kind] : NULL;
+    return kind >= 0 && kind < MW_OPTIMIZER_COUNT ? rows[kind].name : NULL;
 }
 
 bool

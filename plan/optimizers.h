@@ -39,11 +39,6 @@ enum mw_optimizer_kind {
     MW_OPTIMIZER_COUNT
 };
 
-/* In their order. */
-#define MW_OPTIMIZER_NAMES                                                                         \
-    "adamw", "adamw-16bit", "adamw-8bit", "adamw-pure", "sgd", "sgd-momentum", "lion",             \
-        "adafactor", "sm3", "muon", "adamw-8bit-pure", "adafactor-pure"
-
 /* The arrays of a state, in their order.  An optimizer that runs keeps the first of them. */
 enum mw_kept { MW_KEPT_PARAMETER, MW_KEPT_MOMENTUM, MW_KEPT_VARIANCE, MW_KEPT_COUNT };
 
@@ -60,6 +55,7 @@ struct mw_update_copies {
 };
 
 struct mw_optimizer_row {
+    const char *name;
     enum mw_dtype dtypes[MW_KEPT_COUNT]; /* MW_DTYPE_NONE: it keeps none */
     /* Before a tensor's name in checkpoints: of a matrix's first side, of its second, of what is no
      * matrix.  NULL: it keeps none, or none that runs. */
