@@ -90,6 +90,10 @@ enum mw_reduced_type {
     MW_REDUCED_TYPE_COUNT
 };
 
+/* Kernels that update in host memory; Adam's and Lion's have moments as wide as the parameters that
+ * they update. */
+enum mw_host_optimizer { MW_HOST_ANY, MW_HOST_ADAM, MW_HOST_LION };
+
 /* What a software can do at all. */
 struct mw_offers {
     bool drives;             /* keeps state on drives */
@@ -105,9 +109,7 @@ struct mw_offers {
     bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout */
     bool hybrid_shard;       /* partitions over groups of GPUs that hold replicas */
     int64_t gpus;            /* most; 0: any number */
-    /* Words of its key: 0 any optimizer, else one more than an enum mw_optimizer_kind that updates
-     * on the host; -1 after the last. */
-    int host_optimizers[MW_PROFILE_LIST_MAX];
+    int host_optimizers[MW_PROFILE_LIST_MAX]; /* enum mw_host_optimizer, -1 after the last */
 };
 
 struct mw_hardware {

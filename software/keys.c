@@ -1,7 +1,6 @@
 /* The key table of software profiles. */
 #include <stddef.h>
 
-#include "plan/optimizers.h"
 #include "software/software.h"
 
 #define AT(field) offsetof(struct mw_software, field)
@@ -34,7 +33,7 @@
     }
 
 static const char *const places[] = {"host", "gpu", NULL};
-static const char *const host_optimizers[] = {"any", MW_OPTIMIZER_NAMES, NULL};
+static const char *const host_optimizers[] = {"any", "adam", "lion", NULL};
 static const char *const reduced_types[MW_REDUCED_TYPE_COUNT + 1] = {
     [MW_REDUCED_PLANNED] = "planned", [MW_REDUCED_MADE] = "made", [MW_REDUCED_FP32] = "fp32"};
 
@@ -294,9 +293,8 @@ static const struct mw_profile_key keys[] = {
      "whether it partitions states over groups of GPUs, and each group has them all", 1, 0, 1, true,
      0, MW_VALUE_FLAG, AT(offers.hybrid_shard), 0, 0, NULL},
     {"offers", "host_optimizers", "",
-     "optimizers that it updates by in host memory, as `list optimizers` has them, or any; "
-     "default: "
-     "any",
+     "kernels that update in host memory: any, or adam and lion, with moments as wide as the "
+     "parameters that they update; default: any",
      1, 0, 0, false, 0, MW_VALUE_CHOICES, AT(offers.host_optimizers), 0, 0, host_optimizers},
     {"offers", "gpus", "", "most GPUs that it trains with; default: any number", 1, 1, 1e6, false,
      -1, MW_VALUE_COUNT, AT(offers.gpus), 0, 0, NULL},

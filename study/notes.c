@@ -484,10 +484,24 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
 }
 
 static bool
+is_updated_by(enum mw_host_optimizer kernel, const struct mw_optimizer_row *row)
+{
+    enum mw_dtype parameter = row->dtypes[MW_KEPT_PARAMETER],
+                  moment = row->dtypes[MW_KEPT_MOMENTUM];
+    int bits = parameter == MW_DTYPE_NONE ? 16 : mw_dtype_bits(parameter);
+
+    if (kernel == MW_HOST_ANY)
+        return true;
+    return row->rule == (kernel == MW_HOST_LION ? MW_UPDATE_LION : MW_UPDATE_ADAMW) &&
+           mw_dtype_bits(moment) == bits;
+}
+
+static bool
 updates_on_host_by(const struct mw_offers *offers, int optimizer)
 {
     for (int i = 0; i < MW_PROFILE_LIST_MAX && offers->host_optimizers[i] >= 0; i++)
-        if (!offers->host_optimizers[i] || offers->host_optimizers[i] == optimizer + 1)
+        if (is_updated_by((enum mw_host_optimizer)offers->host_optimizers[i],
+                          mw_optimizer_row(optimizer)))
             return true;
     return false;
 }

@@ -648,8 +648,10 @@ def check_host_optimizers(box):
                            ("-s zero-infinity-nvme --optimizer-device nvme --optimizer sm3", True),
                            ("-s zero-offload", False),
                            ("-s zero-offload --optimizer lion", False),
+                           ("-s zero-offload --optimizer adamw-16bit", True),
+                           ("-s zero-offload --optimizer adamw-pure", False),
                            ("-s zero-offload --optimizer sgd --set "
-                            "'software.offers.host_optimizers=adamw, sgd'", False),
+                            "'software.offers.host_optimizers=lion, any'", False),
                            ("-s streamed-update --optimizer adamw-8bit", False),
                            ("-s zero1 --optimizer adamw-8bit", False)):
         told = answer(box, f"{question} {options} --software deepspeed")
