@@ -221,7 +221,8 @@ list_optimizers(struct mw_json_writer *json)
 {
     begin(json, "memwall-optimizers/1", "optimizers");
     if (!json)
-        mw_wrap_row(stdout, "optimizer     bytes  runs  ", "what it keeps of a parameter; source");
+        mw_wrap_row(stdout, "optimizer        bytes  runs  ",
+                    "what it keeps of a parameter; source");
     for (int i = 0; i < MW_OPTIMIZER_COUNT; i++) {
         const struct mw_optimizer_row *of = mw_optimizer_row(i);
         double bytes = (double)mw_optimizer_state_bytes(i, MW_KEPT_BLOCK) / MW_KEPT_BLOCK;
@@ -236,7 +237,7 @@ list_optimizers(struct mw_json_writer *json)
             continue;
         }
         g_autofree char *row =
-            g_strdup_printf("%-12s %6.4g  %-4s  ", of->name, bytes, of->runs ? "yes" : "no");
+            g_strdup_printf("%-15s %6.4g  %-4s  ", of->name, bytes, of->runs ? "yes" : "no");
         g_autofree char *text = g_strdup_printf("%s; %s", of->keeps, of->source);
         mw_wrap_row(stdout, row, text);
     }

@@ -48,7 +48,10 @@ struct mw_memory_use {
     double buckets;            /* of them at once */
     double gradient_copies;    /* of replicated gradients, in the buckets that are all-reduced */
     double bytes_per_gradient; /* on the GPU, as they are kept; a plan may keep fewer */
-    double bytes_per_update;   /* per parameter: gradients, and what the update needs for a while */
+    double bytes_per_update;   /* of a gradient, as the update of an fp32 parameter takes it */
+    double update_lists; /* share of what updates copy of all parameters (plan/optimizers.h) */
+    bool updates_flat;   /* what a rank updates is one tensor */
+    bool fp32_in_place;  /* parameters of fp32 are updated themselves, and state has no copy */
     double bytes_per_offloaded; /* per element of the largest gradient, with its copies, on its way
                                  * to the host */
     double host_bytes_per_gradient;  /* in host memory, of parameters whose state is there; */
@@ -87,6 +90,10 @@ enum mw_reduced_type {
     MW_REDUCED_TYPE_COUNT
 };
 
+/* Kernels that update in host memory; Adam's and Lion's have moments as wide as the parameters that
+ * they update. */
+enum mw_host_optimizer { MW_HOST_ANY, MW_HOST_ADAM, MW_HOST_LION };
+
 /* What a software can do at all. */
 struct mw_offers {
     bool drives;             /* keeps state on drives */
@@ -102,6 +109,7 @@ struct mw_offers {
     bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout */
     bool hybrid_shard;       /* partitions over groups of GPUs that hold replicas */
     int64_t gpus;            /* most; 0: any number */
+    int host_optimizers[MW_PROFILE_LIST_MAX]; /* enum mw_host_optimizer, -1 after the last */
 };
 
 struct mw_hardware {

@@ -123,9 +123,13 @@ bool
 mw_plan_holds_state(const struct mw_plan *plan, uint32_t slot, int64_t elements)
 {
     const int64_t most = INT64_MAX / (4 * MW_KEPT_COUNT + 1) - MW_KEPT_BLOCK; /* no overflow */
+    int64_t bytes =
+        elements <= most ? mw_optimizer_state_bytes(plan->shape.optimizer, elements) : INT64_MAX;
 
-    return elements <= most && mw_optimizer_state_bytes(plan->shape.optimizer, elements) <=
-                                   plan->slots[slot].size_bytes;
+    /* No executor updates parameters in place, without a copy in their state. */
+    if (plan->shape.only_simulated && plan->shape.dtype == MW_DTYPE_FP32 && elements <= most)
+        bytes -= mw_optimizer_kept_at_bytes(plan->shape.optimizer, MW_KEPT_MOMENTUM, elements);
+    return bytes <= plan->slots[slot].size_bytes;
 }
 
 static bool

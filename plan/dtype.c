@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#define DYNAMIC8 .block_elements = 2048, .block_bytes = 2048 + 4, .scale_bytes = 4
+#define DYNAMIC8(elements) .block_elements = elements, .block_bytes = elements + 4, .scale_bytes = 4
 
 static const struct mw_dtype_traits rows[MW_DTYPE_COUNT] = {
     [MW_DTYPE_NONE] = {.name = "none", .block_elements = 1},
@@ -29,12 +29,14 @@ static const struct mw_dtype_traits rows[MW_DTYPE_COUNT] = {
                              .block_elements = 256 * 64,
                              .block_bytes = 256 * (32 + 1) + 4,
                              .scale_bytes = 256 + 4},
-    [MW_DTYPE_DYNAMIC8] = {.name = "dynamic8", DYNAMIC8},
-    [MW_DTYPE_DYNAMIC8_SQUARES] = {.name = "dynamic8-squares", DYNAMIC8},
+    [MW_DTYPE_DYNAMIC8] = {.name = "dynamic8", DYNAMIC8(2048)},
+    [MW_DTYPE_DYNAMIC8_SQUARES] = {.name = "dynamic8-squares", DYNAMIC8(2048)},
     [MW_DTYPE_FP8] = {.name = "fp8",
                       .block_elements = 1,
                       .block_bytes = 1,
                       .products = MW_PRODUCTS_FP8},
+    [MW_DTYPE_DYNAMIC8_256] = {.name = "dynamic8-256", DYNAMIC8(256)},
+    [MW_DTYPE_DYNAMIC8_256_SQUARES] = {.name = "dynamic8-256-squares", DYNAMIC8(256)},
 };
 
 const struct mw_dtype_traits *

@@ -28,11 +28,13 @@ enum mw_dtype {
                      * scale of 32 bits */
     MW_DTYPE_NF4_DOUBLE, /* the same, double quantization: a scale has 8 bits, and 256 of them one
                           * of 32 bits: 4.127 bits per element */
-    MW_DTYPE_DYNAMIC8,    /* arXiv 2110.02861 Sec. 2: blocks of 2048 moments of 8 bits, dynamic tree
+    MW_DTYPE_DYNAMIC8,   /* arXiv 2110.02861 Sec. 2: blocks of 2048 moments of 8 bits, dynamic tree
                            * quantized, with a scale of 32 bits */
     MW_DTYPE_DYNAMIC8_SQUARES, /* the same of squares, without signs */
     MW_DTYPE_FP8, /* operands of products alone: e4m3 forward, e5m2 for gradients, a scale per
                           * tensor that is not counted (Transformer Engine's hybrid recipe) */
+    MW_DTYPE_DYNAMIC8_256, /* as bitsandbytes has had them since 0.44: a scale for 256 moments */
+    MW_DTYPE_DYNAMIC8_256_SQUARES,
     MW_DTYPE_COUNT
 };
 

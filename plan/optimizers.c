@@ -27,11 +27,31 @@
         MW_DTYPE_FP32                                                                              \
     }
 
+/* Adafactor's, and bytes of their numbers: means, factors of the update, sums of the step. */
+#define FACTORS                                                                                    \
+    {                                                                                              \
+        "exp_avg_sq_row.", "exp_avg_sq_col.", "exp_avg_sq."                                        \
+    }
+#define FACTOR_BYTES (2 * sizeof(float) + MW_EXACT_SUM_BYTES)
+
 #define BETAS .beta1 = 0.9, .beta2 = 0.95
+
+/* Copies, as the sources have them:
+ * AdamW: the root of the variance (pytorch/pytorch, torch/optim/adam.py, _multi_tensor_adam).
+ * 8 bits: none (bitsandbytes-foundation/bitsandbytes, optim/optimizer.py, update_step).
+ * SGD: none without decay, with it the gradients (torch/optim/sgd.py, _multi_tensor_sgd).
+ * Lion: both scaled terms and their sum (google/automl, lion/lion_pytorch.py); in kernels of
+ * DeepSpeed (csrc/lion) and bitsandbytes none.
+ * Adafactor: the update and its negative (huggingface/transformers, optimization.py).
+ * SM3: the update, which becomes the momentum (Enealor/PyTorch-SM3, SM3.py).
+ * Muon: what the momentum adds to the gradient (torch/optim/_muon.py); products have room of their
+ * own (planner/sizing/orthogonal.c). */
+#define ROOT(type) .copies = {1, type, .of_list = true, .fuses = true}
 
 static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
     [MW_OPTIMIZER_ADAMW] = {.name = "adamw",
                             .dtypes = ALL_FP32,
+                            ROOT(MW_DTYPE_FP32),
                             .rule = MW_UPDATE_ADAMW,
                             .runs = true,
                             BETAS,
@@ -39,6 +59,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                             .source = "arXiv 1711.05101; ZeRO, arXiv 1910.02054, Sec. 3.1"},
     [MW_OPTIMIZER_ADAMW_16BIT] = {.name = "adamw-16bit",
                                   .dtypes = ALL_16_BITS,
+                                  ROOT(MW_DTYPE_BF16),
                                   .rule = MW_UPDATE_ADAMW,
                                   .runs = true,
                                   BETAS,
@@ -54,6 +75,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                  .source = "arXiv 2110.02861, Sec. 2"},
     [MW_OPTIMIZER_ADAMW_PURE] = {.name = "adamw-pure",
                                  .dtypes = {MW_DTYPE_NONE, MW_DTYPE_BF16, MW_DTYPE_BF16},
+                                 ROOT(MW_DTYPE_BF16),
                                  .rule = MW_UPDATE_ADAMW,
                                  BETAS,
                                  .keeps = "no other parameter than that of 16 bits, stochastically "
@@ -75,6 +97,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                .source = "mixed precision, arXiv 1710.03740, Sec. 3.1"},
     [MW_OPTIMIZER_LION] = {.name = "lion",
                            .dtypes = MOMENTUM,
+                           .copies = {3, MW_DTYPE_FP32, .fuses = true},
                            .rule = MW_UPDATE_LION,
                            .runs = true,
                            .beta1 = 0.9,
@@ -83,12 +106,12 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                            .source = "arXiv 2302.06675, Algorithm 2"},
     [MW_OPTIMIZER_ADAFACTOR] = {.name = "adafactor",
                                 .dtypes = PARAMETER,
-                                .vectors = {"exp_avg_sq_row.", "exp_avg_sq_col.", "exp_avg_sq."},
-                                /* means, factors of the update, sums of the step */
-                                .vector_bytes = 2 * sizeof(float) + MW_EXACT_SUM_BYTES,
+                                .vectors = FACTORS,
+                                .vector_bytes = FACTOR_BYTES,
                                 /* the squares of rows and columns, and of the update */
                                 .gradient_passes = 2,
                                 .clips = true,
+                                .copies = {2, MW_DTYPE_FP32},
                                 .rule = MW_UPDATE_ADAFACTOR,
                                 .runs = true,
                                 BETAS,
@@ -99,6 +122,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                           .dtypes = MOMENTUM,
                           .vectors = {"accumulator_0.", "accumulator_1.", "accumulator."},
                           .vector_bytes = 2 * sizeof(float), /* before the step and after it */
+                          .copies = {1, MW_DTYPE_FP32},
                           .rule = MW_UPDATE_SM3,
                           .runs = true,
                           BETAS,
@@ -107,12 +131,34 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                           .source = "arXiv 1901.11150, Algorithm 2 (SM3-II)"},
     [MW_OPTIMIZER_MUON] = {.name = "muon",
                            .dtypes = MOMENTUM,
+                           .copies = {1, MW_DTYPE_FP32},
                            .rule = MW_UPDATE_MOMENTUM, /* before products make it orthogonal */
                            .orthogonalizes = true,
                            BETAS,
                            .keeps = "fp32 parameter and momentum of hidden matrices; of all else "
                                     "what adamw keeps",
                            .source = "K. Jordan et al., Muon, 2024; arXiv 2502.16982, Sec. 2"},
+    [MW_OPTIMIZER_ADAMW_8BIT_PURE] = {.name = "adamw-8bit-pure",
+                                      .dtypes = {MW_DTYPE_NONE, MW_DTYPE_DYNAMIC8_256,
+                                                 MW_DTYPE_DYNAMIC8_256_SQUARES},
+                                      .rule = MW_UPDATE_ADAMW,
+                                      BETAS,
+                                      .keeps = "no other parameter than that of 16 bits; momentum "
+                                               "and variance in 8 bits with a scale for 256",
+                                      .source = "bitsandbytes-foundation/bitsandbytes, "
+                                                "optim/optimizer.py"},
+    [MW_OPTIMIZER_ADAFACTOR_PURE] = {.name = "adafactor-pure",
+                                     .vectors = FACTORS,
+                                     .vector_bytes = FACTOR_BYTES,
+                                     .gradient_passes = 2,
+                                     .clips = true,
+                                     /* and parameter and gradient in fp32 */
+                                     .copies = {4, MW_DTYPE_FP32},
+                                     .rule = MW_UPDATE_ADAFACTOR,
+                                     BETAS,
+                                     .keeps = "no other parameter than that of 16 bits; of a "
+                                              "matrix a vector for rows and one for columns",
+                                     .source = "huggingface/transformers, optimization.py"},
 };
 
 const struct mw_optimizer_row *

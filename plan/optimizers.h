@@ -34,6 +34,8 @@ enum mw_optimizer_kind {
     MW_OPTIMIZER_ADAFACTOR,
     MW_OPTIMIZER_SM3,
     MW_OPTIMIZER_MUON,
+    MW_OPTIMIZER_ADAMW_8BIT_PURE,
+    MW_OPTIMIZER_ADAFACTOR_PURE,
     MW_OPTIMIZER_COUNT
 };
 
@@ -42,6 +44,15 @@ enum mw_kept { MW_KEPT_PARAMETER, MW_KEPT_MOMENTUM, MW_KEPT_VARIANCE, MW_KEPT_CO
 
 /* A whole block of any array. */
 #define MW_KEPT_BLOCK 2048
+
+/* What an update in PyTorch has for a while beside the state: copies of what it works on.  A kernel
+ * that does all of it has none. */
+struct mw_update_copies {
+    int count;           /* at once; 0: the update works in place */
+    enum mw_dtype dtype; /* of each */
+    bool of_list; /* of all parameters, where software updates these as a list; else of one */
+    bool fuses;   /* some software has such a kernel */
+};
 
 struct mw_optimizer_row {
     const char *name;
@@ -52,6 +63,7 @@ struct mw_optimizer_row {
     int64_t vector_bytes; /* of host memory for each of their numbers; 0: it keeps none */
     int gradient_passes;  /* over each gradient, beside the norm's and the update's */
     bool clips;           /* of them the last one follows the ranks' agreement on the norm */
+    struct mw_update_copies copies;
     enum mw_update_rule rule;
     bool orthogonalizes; /* hidden matrices, by products on the GPU; AdamW updates all else */
     bool runs;           /* by the executor */

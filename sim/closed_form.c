@@ -44,8 +44,7 @@ mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                 struct mw_closed_rates *r)
 {
     double users = d->gpus_per_node;
-    double update_bytes =
-        2 * d->state_bytes + 2 * d->element_bytes + d->update_passes * d->gradient_bytes;
+    double update_bytes = d->update_bytes + d->update_passes * d->gradient_bytes;
     double adamw = update_bytes / (MW_UPDATE_STATE_BYTES + 2 * d->element_bytes);
 
     r->dram = hw->host_memory_bytes_per_s / users;

@@ -33,6 +33,7 @@
     }
 
 static const char *const places[] = {"host", "gpu", NULL};
+static const char *const host_optimizers[] = {"any", "adam", "lion", NULL};
 static const char *const reduced_types[MW_REDUCED_TYPE_COUNT + 1] = {
     [MW_REDUCED_PLANNED] = "planned", [MW_REDUCED_MADE] = "made", [MW_REDUCED_FP32] = "fp32"};
 
@@ -191,8 +192,18 @@ static const struct mw_profile_key keys[] = {
     MEMORY("gradient_bytes", "bytes", bytes_per_gradient, 1, 16,
            "of a gradient's element as it is kept on the GPU; default: as planned"),
     MEMORY("update_bytes", "bytes", bytes_per_update, 1, 64,
-           "per parameter that is updated on the GPU, of its gradients and of what the update "
-           "needs for a while; default: as gradients are kept"),
+           "per parameter that is updated on the GPU and has an fp32 copy, of its gradients as the "
+           "update takes them; default: as gradients are kept"),
+    MEMORY("update_lists", "", update_lists, 0, 1,
+           "share of what an optimizer's update copies if it takes all parameters as a list, "
+           "as PyTorch's foreach does; kernels that do all of it copy nothing; default: 0"),
+    {"memory", "update_flat", "",
+     "whether all parameters that a rank updates are one tensor, which an update that takes tensor "
+     "after tensor copies whole",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_flat), 0, 0, NULL},
+    {"memory", "fp32_in_place", "",
+     "whether parameters of fp32 are updated in place; else optimizer state has a copy of them", 1,
+     0, 1, false, 0, MW_VALUE_FLAG, AT(memory.fp32_in_place), 0, 0, NULL},
     MEMORY(
         "offload_bytes", "bytes", bytes_per_offloaded, 0, 64,
         "per element of the largest gradient, with all copies on its way to the host; default: as "
@@ -286,6 +297,10 @@ static const struct mw_profile_key keys[] = {
     {"offers", "hybrid_shard", "",
      "whether it partitions states over groups of GPUs, and each group has them all", 1, 0, 1, true,
      0, MW_VALUE_FLAG, AT(offers.hybrid_shard), 0, 0, NULL},
+    {"offers", "host_optimizers", "",
+     "kernels that update in host memory: any, or adam and lion, with moments as wide as the "
+     "parameters that they update; default: any",
+     1, 0, 0, false, 0, MW_VALUE_CHOICES, AT(offers.host_optimizers), 0, 0, host_optimizers},
     {"offers", "gpus", "", "most GPUs that it trains with; default: any number", 1, 1, 1e6, false,
      -1, MW_VALUE_COUNT, AT(offers.gpus), 0, 0, NULL},
 };

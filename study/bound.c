@@ -104,13 +104,9 @@ sequence_s(const struct mw_request *request, const struct mw_settings *settings)
 /* --- state ------------------------------------------------------------------------------------ */
 
 static void
-add_state(const struct mw_settings *settings, const struct mw_operators *operators, double blocks,
-          struct mw_bound *out, double *trained)
+add_state(const struct mw_settings *settings, double state, const struct mw_operators *operators,
+          double blocks, struct mw_bound *out, double *trained)
 {
-    double state =
-        (double)mw_optimizer_mixed_bytes(settings->optimizer, MW_KEPT_BLOCK, MW_KEPT_BLOCK) /
-        MW_KEPT_BLOCK;
-
     for (int i = 0; i < operators->count; i++) {
         const struct mw_operator_info *info = &operators->info[i];
         double params = blocks * (double)info->params;
@@ -124,9 +120,16 @@ add_state(const struct mw_settings *settings, const struct mw_operators *operato
     }
 }
 
+/* Bytes of an element. */
+static double
+state_bytes(const struct mw_settings *settings, const struct mw_hardware *hw)
+{
+    return (double)mw_state_bytes(settings, hw, MW_KEPT_BLOCK, MW_KEPT_BLOCK) / MW_KEPT_BLOCK;
+}
+
 /* Returns the parameters that are trained. */
 static double
-add_states(const struct mw_request *request, const struct mw_settings *settings,
+add_states(const struct mw_request *request, const struct mw_settings *settings, double state,
            struct mw_bound *out)
 {
     const struct mw_model *model = request->model;
@@ -134,10 +137,10 @@ add_states(const struct mw_request *request, const struct mw_settings *settings,
     double trained = 0;
 
     walk_sequences(request, settings, 1, &walk);
-    add_state(settings, &walk.head, 1, out, &trained);
-    add_state(settings, &walk.tail, 1, out, &trained);
+    add_state(settings, state, &walk.head, 1, out, &trained);
+    add_state(settings, state, &walk.tail, 1, out, &trained);
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)
-        add_state(settings, &walk.blocks[kind],
+        add_state(settings, state, &walk.blocks[kind],
                   (double)mw_model_count_blocks(model, (enum mw_block_kind)kind, 0, model->layers),
                   out, &trained);
     return trained;
@@ -148,10 +151,7 @@ set_update(const struct mw_hardware *hw, const struct mw_settings *settings, dou
            struct mw_bound *out)
 {
     double element = (double)mw_dtype_element_bytes(settings->dtype);
-    double state =
-        (double)mw_optimizer_mixed_bytes(settings->optimizer, MW_KEPT_BLOCK, MW_KEPT_BLOCK) /
-        MW_KEPT_BLOCK;
-    double bytes = 2 * state + 2 * element;
+    double bytes = mw_update_bytes(settings, hw, state_bytes(settings, hw));
     double adamw = bytes / (MW_UPDATE_STATE_BYTES + 2 * element);
 
     out->update_gpu_s = trained * bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s;
@@ -181,7 +181,7 @@ mw_bound_of(const struct mw_request *request, const struct mw_settings *settings
         .read_bytes_per_s = drives ? mw_cost_drive_bytes_per_s(hw, false) : 0,
         .write_bytes_per_s = drives ? mw_cost_drive_bytes_per_s(hw, true) : 0,
     };
-    set_update(hw, settings, add_states(request, settings, out), out);
+    set_update(hw, settings, add_states(request, settings, state_bytes(settings, hw), out), out);
 }
 
 /* --- a step ----------------------------------------------------------------------------------- */

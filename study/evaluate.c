@@ -310,9 +310,11 @@ add_chunks(const struct mw_sizing *s, const struct mw_hardware *hardware,
         struct mw_chunk_moves moves = mw_sizing_chunk_moves(s, &chunks[c]);
         double share = (double)chunks[c].params / s->shard_params;
         dims->spread_state += chunks[c].ranks != s->shards ? (double)chunks[c].params : 0;
-        double of_state = (double)mw_optimizer_mixed_bytes(s->settings.optimizer, chunks[c].params,
-                                                           chunks[c].matrix_params) /
-                          state_bytes;
+        double of_state = share; /* of no bytes */
+        if (state_bytes > 0)
+            of_state = (double)mw_state_bytes(&s->settings, s->hardware, chunks[c].params,
+                                              chunks[c].matrix_params) /
+                       state_bytes;
         dims->state_in[chunks[c].tier] += of_state;
         dims->updated_from[s->gradient_home[chunks[c].first_tensor]] += share;
         dims->state_streams += moves.state_streams ? of_state : 0;
@@ -418,6 +420,7 @@ dims_of(const struct mw_sizing *s)
         .update_passes = mw_settings_update_beside(settings) ? passes : 0,
         .gradient_bytes = s->gradient_element_bytes,
         .state_bytes = mw_sizing_state_element_bytes(s),
+        .update_bytes = mw_update_bytes(settings, s->hardware, mw_sizing_state_element_bytes(s)),
         .state_params = s->shard_params,
         .saved_bytes = s->saves_in_step ? s->buffers[MW_BUFFER_SAVES].bytes : 0,
     };

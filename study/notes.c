@@ -1,6 +1,7 @@
 /* Notes beside the figures of an answer. */
 #include "base/format.h"
 #include "base/spell.h"
+#include "plan/optimizers.h"
 #include "planner/batches.h"
 #include "planner/check_strategy.h"
 #include "planner/settings/table.h"
@@ -485,6 +486,43 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
     note_capacity(sizing, notes);
 }
 
+static bool
+is_updated_by(enum mw_host_optimizer kernel, const struct mw_optimizer_row *row)
+{
+    enum mw_dtype parameter = row->dtypes[MW_KEPT_PARAMETER],
+                  moment = row->dtypes[MW_KEPT_MOMENTUM];
+    int bits = parameter == MW_DTYPE_NONE ? 16 : mw_dtype_bits(parameter);
+
+    if (kernel == MW_HOST_ANY)
+        return true;
+    return row->rule == (kernel == MW_HOST_LION ? MW_UPDATE_LION : MW_UPDATE_ADAMW) &&
+           mw_dtype_bits(moment) == bits;
+}
+
+static bool
+updates_on_host_by(const struct mw_offers *offers, int optimizer)
+{
+    for (int i = 0; i < MW_PROFILE_LIST_MAX && offers->host_optimizers[i] >= 0; i++)
+        if (is_updated_by((enum mw_host_optimizer)offers->host_optimizers[i],
+                          mw_optimizer_row(optimizer)))
+            return true;
+    return false;
+}
+
+static void
+note_host_optimizer(const struct mw_sizing *sizing, const char *software, GPtrArray *notes)
+{
+    int optimizer = sizing->settings.optimizer;
+    bool leaves = mw_sizing_state_elements(sizing, MW_TIER_CPU) > 0 ||
+                  mw_sizing_state_elements(sizing, MW_TIER_NVME) > 0;
+
+    if (leaves && !mw_settings_updates_on_gpu(&sizing->settings) &&
+        !updates_on_host_by(&sizing->hardware->offers, optimizer))
+        g_ptr_array_add(notes, g_strdup_printf("%s has no CPU optimizer that updates by %s, so it "
+                                               "cannot run this plan as it is",
+                                               software, mw_optimizer_name(optimizer)));
+}
+
 static void
 note_host_state(const struct mw_sizing *sizing, const char *software, GPtrArray *notes)
 {
@@ -522,6 +560,7 @@ note_offers(const struct mw_question *question, const struct mw_sizing *sizing, 
                                                "run this plan",
                                                software));
     note_host_state(sizing, software, notes);
+    note_host_optimizer(sizing, software, notes);
     if (sizing->pp > 1 && sizing->gradients_partitioned && !offers->partitioned_stages)
         g_ptr_array_add(
             notes, g_strdup_printf("%s does not partition gradients or parameters (ZeRO-2, "

@@ -15,9 +15,18 @@ from command import ROOT, Box, answer_of, kill_after, refused, sixth
 from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 
 # Bytes of a parameter beside its 16 bits and its gradient's, by the sources that the list names:
-# an fp32 parameter, and moments; a scale of 32 bits for 2048 moments of 8 bits (arXiv 2110.02861).
+# an fp32 parameter, and moments; a scale of 32 bits for 2048 moments of 8 bits (arXiv 2110.02861),
+# or for 256 (bitsandbytes).
 BYTES = {"adamw": 12, "adamw-16bit": 8, "adamw-8bit": 4 + 2 * (1 + 4 / 2048), "adamw-pure": 4,
-         "sgd": 4, "sgd-momentum": 8, "lion": 8, "adafactor": 4, "sm3": 8, "muon": 8}
+         "sgd": 4, "sgd-momentum": 8, "lion": 8, "adafactor": 4, "sm3": 8, "muon": 8,
+         "adamw-8bit-pure": 2 * (1 + 4 / 256), "adafactor-pure": 0}
+# What updates in PyTorch copy: bytes for each parameter as lists of all, and for each of the
+# largest tensor, the embedding: root of the variance; of Lion both terms and their sum; of
+# Adafactor the update and its negative, of 16 bits in fp32 the parameter and the gradient too; of
+# SM3 the update.
+LISTED = {"adamw": 4, "adamw-16bit": 2, "adamw-pure": 2}
+COPIED = {"lion": 12, "adafactor": 8, "adafactor-pure": 16, "sm3": 4}
+LARGEST = 128256 * 4096
 RUNS = ("adamw", "adamw-16bit", "adamw-8bit", "sgd", "sgd-momentum", "lion", "sm3",
         "adafactor")
 # Vectors of rows and columns, and of what has one side.
@@ -26,7 +35,7 @@ SIDES = {"sm3": ["accumulator", "accumulator_0", "accumulator_1"],
 MOMENTS = {"adamw": ["exp_avg", "exp_avg_sq"], "adamw-16bit": ["exp_avg", "exp_avg_sq"],
            "adamw-8bit": ["exp_avg", "exp_avg_sq"], "sgd": [], "sgd-momentum": ["exp_avg"],
            "lion": ["exp_avg"], "sm3": ["exp_avg"], "adafactor": []}
-VECTOR_BYTES = {"sm3": 8, "adafactor": 56}  # of each of their numbers
+VECTOR_BYTES = {"sm3": 8, "adafactor": 56, "adafactor-pure": 56}  # of each of their numbers
 ADAFACTOR_PASSES = 2  # over gradients: the squares of rows and columns, and of the update
 PARAMS = 8_030_261_248  # of Llama 3.1 8B
 # Rows and columns of its hidden matrices, 32 of each; Muon leaves all else to AdamW.
@@ -71,6 +80,62 @@ def check_state(box, placement, tier):
             yield f"{name}: {state} bytes, {state_of(name):.0f} by hand"
 
 
+def check_copies(box):
+    """What the software takes for an update, beyond what backward has freed by then."""
+    lists = "--set software.memory.update_lists="
+    flat = "--set software.memory.update_flat=true"
+    for name in BYTES:
+        # Muon's are of AdamW, which has what is no matrix of a layer, and less of a matrix.
+        listed = LISTED.get(name, 0) * PARAMS + 4 * (PARAMS - IN_HIDDEN) * (name == "muon")
+        each = COPIED.get(name, 0)
+        one = each * LARGEST
+        fused = 0 if name == "lion" else one
+        matrix = 4 * 14336 * 4096 * (name == "muon")
+        for options, by_hand in ((lists + "1", max(listed + one, matrix)),
+                                 (lists + "0", max(fused, matrix)),
+                                 (f"{lists}1 {flat}", max(listed + each * PARAMS, matrix))):
+            answer = ask(box, "-s ddp --software ideal --set gpu.memory_gib=400 "
+                              f"{options} --optimizer {name}")
+            if isinstance(answer, str):
+                yield answer
+                return
+            freed = sum(row["bytes"] for row in answer["ledger"] if row["tier"] == "gpu"
+                        and row["purpose"] not in ("parameters", "gradients",
+                                                   "optimizer-state", "optimizer-buffers"))
+            found = {part["what"]: part["bytes"] for part in answer.get("software_memory", [])}
+            copies = found.pop("the update's copies", 0)
+            if found or abs(copies - max(0, by_hand - freed)) > 1e-3 * by_hand:
+                yield f"{name} {options}: {copies} {found}, {by_hand} by hand less {freed}"
+
+
+def check_in_place(box):
+    """In fp32 software may update parameters in place, and its state has no copy of them; no run
+    does."""
+    for name in BYTES:
+        copy = 4 * PARAMS * (not name.endswith("-pure"))
+        for software, saved in (("hf-trainer", copy), ("deepspeed", 0), ("memwall", 0)):
+            answer = ask(box, "-s ddp --set gpu.memory_gib=400 --dtype fp32 "
+                              f"--software {software} --optimizer {name}")
+            if isinstance(answer, str):
+                yield answer
+                return
+            state = sum(row["bytes"] for row in answer["ledger"]
+                        if row["purpose"] == "optimizer-state")
+            if not 0 <= state - (state_of(name) - saved) <= 1e-3 * PARAMS:
+                yield f"{name}, {software}: {state} bytes, {state_of(name) - saved:.0f} by hand"
+    box.write("text.txt", "words " * 500)
+    for software, refuses in (("hf-trainer", True), ("memwall", False)):
+        box.run("plan -m gpt2 -H rtx4090 -s ddp --batch 1 --seq 16 --grad-accum 1 --dtype fp32 "
+                f"--software {software} -o plan.txt")
+        if box.run("simulate plan.txt").status:
+            yield f"{software}: its plan is not read back"
+        done = box.run("run --plan plan.txt -H rtx4090 --backend cpu --data text.txt --steps 1")
+        if refuses:
+            yield from refused(done, ["plan.txt", "memwall"])
+        elif done.status:
+            yield done.err
+
+
 def check_vectors(box):
     """Of Llama 3.1 8B, a number for each row and column; in host memory wherever state is."""
     for name in BYTES:
@@ -109,7 +174,8 @@ def check_time(box):
             yield answer
             return
         [lane] = [row for row in answer["lanes"] if row["name"] == "host"]
-        times[name] = lane["busy_s"] / (2 * each + 4)
+        parameter = 2 if name.endswith("-pure") else 0  # which it reads, as its state has none
+        times[name] = lane["busy_s"] / (2 * each + 4 + parameter)
     norm = times["adamw"]  # with the gradients' norm, which is the same for all
     for name, per_byte in times.items():
         if not 0.95 * norm < per_byte < 1.6 * norm:
@@ -459,6 +525,8 @@ def tests(box):
     yield "state on the GPU", check_state(box, "-s ddp --set gpu.memory_gib=400", "gpu")
     yield "state on the host", check_state(box, "-s zero-offload", "cpu")
     yield "vectors of rows and columns", check_vectors(box)
+    yield "copies of an update", check_copies(box)
+    yield "fp32 parameters in place", check_in_place(box)
     yield "drives", check_drives(box)
     yield "time", check_time(box)
     yield "passes over gradients", check_passes(box)

@@ -100,6 +100,9 @@ MEMORY = {
     "memory.gradient_copies": ("2", f"{SMALL} -s ddp", "buckets of gradients", 4 * WEIGHTS),
     "memory.gradient_bytes": ("6", f"{SMALL} -s ddp", "wider gradients", 4 * WEIGHTS),
     "memory.update_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
+    "memory.update_lists": ("1", f"{SMALL} -s ddp", "the update's copies", None),
+    "memory.update_flat": ("true", f"{SMALL} -s ddp --optimizer adafactor", "the update's copies",
+                           None),
     "memory.offload_bytes": ("64", f"{SMALL} -s zero-offload", "gradients on their way to the host",
                              None),
     "memory.host_gradient_bytes": ("4", f"{SMALL} -s zero-offload --grad-accum 1", HOST_GRADIENTS,
@@ -662,6 +665,27 @@ def check_offers(box):
                 yield f"{places}, {software}: {said or told.get('error')}"
 
 
+def check_host_optimizers(box):
+    """A plan that updates on the host by what DeepSpeed has no CPU optimizer for says so."""
+    question = "simulate -m gpt2 -H rtx4090 --batch 1 --grad-accum 1 "
+    for options, lacks in (("-s zero-offload --optimizer adamw-8bit", True),
+                           ("-s zero-offload --optimizer sgd", True),
+                           ("-s zero-offload --optimizer adafactor-pure", True),
+                           ("-s zero-infinity-nvme --optimizer-device nvme --optimizer sm3", True),
+                           ("-s zero-offload", False),
+                           ("-s zero-offload --optimizer lion", False),
+                           ("-s zero-offload --optimizer adamw-16bit", True),
+                           ("-s zero-offload --optimizer adamw-pure", False),
+                           ("-s zero-offload --optimizer sgd --set "
+                            "'software.offers.host_optimizers=lion, any'", False),
+                           ("-s streamed-update --optimizer adamw-8bit", False),
+                           ("-s zero1 --optimizer adamw-8bit", False)):
+        told = answer(box, f"{question} {options} --software deepspeed")
+        said = ["no CPU optimizer" in note for note in told.get("notes", ["no CPU optimizer"])]
+        if any(said) != lacks:
+            yield f"{options}: {told.get('notes', told)}"
+
+
 def tests(box):
     for options, name in sixth(DEFAULTS.items()):
         yield f"default/{options}", check_default(box, options, name)
@@ -675,6 +699,7 @@ def tests(box):
     yield "scores", check_scores(box)
     yield "gradients on drives", check_swapped(box)
     yield "offers", check_offers(box)
+    yield "optimizers on the host", check_host_optimizers(box)
     yield "refusals", check_refusals(box)
     for name in sixth(PROFILES):
         yield f"profile/{name}", check_profile(box, name)

@@ -356,8 +356,11 @@ state_params(const struct mw_sizing *sizing, uint32_t tensor)
 
     if (!info->trained)
         return 0;
-    if (sizing->settings.optimizer == MW_OPTIMIZER_ADAMW_8BIT)
-        part = (part + 2047) / 2048 * 2048; /* moments have a scale for so many */
+    /* Moments of 8 bits have a scale for so many. */
+    int64_t block = sizing->settings.optimizer == MW_OPTIMIZER_ADAMW_8BIT        ? 2048
+                    : sizing->settings.optimizer == MW_OPTIMIZER_ADAMW_8BIT_PURE ? 256
+                                                                                 : 1;
+    part = (part + block - 1) / block * block;
     return info->tiles * part;
 }
 

@@ -455,10 +455,9 @@ mw_work_update(struct builder *b, const struct mw_chunk *chunk, bool host)
     int64_t state = mw_sizing_state_bytes(b->sizing, chunk);
     int passes = update_passes(b->sizing);
     int64_t updates = mw_sizing_updates(b->sizing);
-    int64_t bytes =
-        updates *
-        (2 * state + (2 * b->sizing->element_bytes + passes * b->sizing->gradient_element_bytes) *
-                         chunk->params);
+    int64_t element = (int64_t)mw_update_bytes(&b->sizing->settings, b->sizing->hardware, 0);
+    int64_t bytes = updates * (2 * state + (element + passes * b->sizing->gradient_element_bytes) *
+                                               chunk->params);
     struct mw_orthogonal orthogonal;
 
     mw_sizing_orthogonal(b->sizing, chunk, &orthogonal);

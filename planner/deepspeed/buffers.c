@@ -8,8 +8,7 @@ static int64_t
 gradient_bytes(const struct mw_sizing *sizing)
 {
     const struct mw_placement *state = &sizing->settings.placement[MW_STATE_OPTIMIZER];
-    double on_host = (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_OPTIMIZER_STATE] /
-                     mw_sizing_state_element_bytes(sizing);
+    double on_host = mw_sizing_state_elements(sizing, MW_TIER_CPU);
 
     if (mw_deepspeed_stage(&sizing->settings) < 3 || mw_ds_slowest(state) == MW_TIER_GPU)
         return 0;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/arithmetic.h"
+#include "plan/optimizers.h"
 #include "planner/sizing/internal.h"
 
 /* As in the ledger: so large that nothing holds it. */
@@ -167,36 +168,79 @@ freed_for_update(const struct mw_sizing *sizing)
     return mw_settings_update_apart(&sizing->settings) ? 0 : bytes;
 }
 
-/* Of a rank's state on the GPU, the elements that are updated in one piece: all of them, or one
- * tensor's where each is updated alone beside backward (LOMO, arXiv 2306.09782, Sec. 3.1; a hook of
- * each parameter, PyTorch's tutorial "How to save memory by fusing the optimizer step into the
- * backward pass"). */
+/* Of so many parameters of a rank, those of one tensor. */
 static double
-updated_at_once(const struct mw_sizing *sizing)
+of_one_tensor(const struct mw_sizing *sizing, double params)
 {
-    double all = ledger(sizing, MW_PURPOSE_OPTIMIZER_STATE) / mw_sizing_state_element_bytes(sizing);
+    int64_t ranks = sizing->optimizer_partitioned ? sizing->shards : 1;
 
-    return mw_settings_update_beside(&sizing->settings)
-               ? fmin(all, (double)mw_sizing_largest_state(sizing))
-               : all;
+    return fmin(params, (double)mw_sizing_largest_trained(sizing, ranks));
 }
 
-/* The update of state on the GPU. */
+/* Of a rank's state on the GPU, what is updated in one piece: all of it, or one tensor's where each
+ * is updated alone beside backward (LOMO, arXiv 2306.09782, Sec. 3.1; a hook of each parameter,
+ * PyTorch's tutorial "How to save memory by fusing the optimizer step into the backward pass"). */
+static double
+updated_at_once(const struct mw_sizing *sizing, double params)
+{
+    return mw_settings_update_beside(&sizing->settings) ? of_one_tensor(sizing, params) : params;
+}
+
+/* What an update copies of so many parameters that its optimizer has on the GPU; whole: of all that
+ * are updated at once, and else of one tensor. */
+static double
+copied_bytes(const struct mw_sizing *sizing, int optimizer, double params, bool whole)
+{
+    const struct mw_update_copies *copies = &mw_optimizer_row(optimizer)->copies;
+    double share = copies->fuses ? sizing->hardware->memory_use.update_lists : 1;
+
+    if (!copies->count)
+        return 0;
+    params = whole ? updated_at_once(sizing, params) : of_one_tensor(sizing, params);
+    return share * copies->count * (double)mw_dtype_element_bytes(copies->dtype) * params;
+}
+
+/* Muon takes matrix after matrix, and leaves what is no matrix of a layer to AdamW. */
+static double
+copied_parameters(const struct mw_sizing *sizing, double params)
+{
+    int optimizer = sizing->settings.optimizer;
+    double matrices = (double)sizing->shard_matrix_params;
+    bool flat = sizing->hardware->memory_use.updates_flat;
+
+    if (!mw_optimizer_orthogonalizes(optimizer))
+        return copied_bytes(sizing, optimizer, params,
+                            flat || mw_optimizer_row(optimizer)->copies.of_list);
+    return fmax(copied_bytes(sizing, MW_OPTIMIZER_ADAMW, fmax(0, params - matrices), true),
+                copied_bytes(sizing, optimizer, fmin(params, matrices), false));
+}
+
+/* Gradients of another type than the one that they are kept in: of an fp32 parameter. */
+static double
+copied_gradients(const struct mw_sizing *sizing, double params)
+{
+    double more = sizing->hardware->memory_use.bytes_per_update - gradient_bytes(sizing);
+
+    return mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER)
+               ? fmax(0, more) * params
+               : 0;
+}
+
+/* The update of state on the GPU, in one piece. */
 static double
 update_copies(const struct mw_sizing *sizing)
 {
-    double more = sizing->hardware->memory_use.bytes_per_update - gradient_bytes(sizing);
-    double params = updated_at_once(sizing);
+    double params = mw_sizing_state_elements(sizing, MW_TIER_GPU);
+    double copies = copied_gradients(sizing, updated_at_once(sizing, params)) + copied_parameters(sizing, params);
 
-    return more > 0 ? fmax(0, more * params - freed_for_update(sizing)) : 0;
+    return copies > 0 ? fmax(0, copies - freed_for_update(sizing)) : 0;
 }
 
 /* Elements of a rank's optimizer state that live in host memory. */
 static double
 host_elements(const struct mw_sizing *sizing)
 {
-    return (double)sizing->ledger[MW_TIER_CPU][MW_PURPOSE_OPTIMIZER_STATE] /
-           mw_sizing_state_element_bytes(sizing);
+    return mw_sizing_state_elements(sizing, MW_TIER_CPU);
 }
 
 /* Where parameters are partitioned: of the gradients of all that a rank updates, if any of its

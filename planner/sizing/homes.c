@@ -133,6 +133,34 @@ mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
                            : 0;
 }
 
+bool
+mw_updates_in_place(const struct mw_settings *settings, const struct mw_hardware *hardware)
+{
+    return settings->dtype == MW_DTYPE_FP32 && hardware->memory_use.fp32_in_place &&
+           mw_optimizer_keeps(settings->optimizer, MW_KEPT_PARAMETER);
+}
+
+int64_t
+mw_state_bytes(const struct mw_settings *settings, const struct mw_hardware *hardware,
+               int64_t elements, int64_t of_matrices)
+{
+    int64_t bytes = mw_optimizer_mixed_bytes(settings->optimizer, elements, of_matrices);
+
+    return mw_updates_in_place(settings, hardware) ? bytes - mw_dtype_bytes(MW_DTYPE_FP32, elements)
+                                                   : bytes;
+}
+
+double
+mw_update_bytes(const struct mw_settings *settings, const struct mw_hardware *hardware,
+                double state_bytes)
+{
+    double element = (double)mw_dtype_element_bytes(settings->dtype);
+    bool reads_parameter = mw_updates_in_place(settings, hardware) ||
+                           !mw_optimizer_keeps(settings->optimizer, MW_KEPT_PARAMETER);
+
+    return 2 * state_bytes + (reads_parameter ? 3 : 2) * element;
+}
+
 double
 mw_sizing_state_element_bytes(const struct mw_sizing *sizing)
 {
@@ -142,15 +170,27 @@ mw_sizing_state_element_bytes(const struct mw_sizing *sizing)
         elements = sizing->shard_params;
         of_matrices = sizing->shard_matrix_params;
     }
-    return (double)mw_optimizer_mixed_bytes(sizing->settings.optimizer, elements, of_matrices) /
+    return (double)mw_state_bytes(&sizing->settings, sizing->hardware, elements, of_matrices) /
            (double)elements;
+}
+
+double
+mw_sizing_state_elements(const struct mw_sizing *sizing, enum mw_tier tier)
+{
+    double each = mw_sizing_state_element_bytes(sizing), elements = 0;
+
+    if (each > 0)
+        return (double)sizing->ledger[tier][MW_PURPOSE_OPTIMIZER_STATE] / each;
+    for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
+        if (sizing->run_chunks[c].tier == tier)
+            elements += (double)sizing->run_chunks[c].times * (double)sizing->run_chunks[c].params;
+    return elements;
 }
 
 int64_t
 mw_sizing_state_bytes(const struct mw_sizing *sizing, const struct mw_chunk *chunk)
 {
-    return mw_optimizer_mixed_bytes(sizing->settings.optimizer, chunk->params,
-                                    chunk->matrix_params);
+    return mw_state_bytes(&sizing->settings, sizing->hardware, chunk->params, chunk->matrix_params);
 }
 
 void
@@ -166,18 +206,6 @@ mw_sizing_sum_shards(struct mw_sizing *sizing)
             sizing->shard_matrix_params += class->blocks * matrices_of_rank(sizing, tensor);
         }
     }
-}
-
-int64_t
-mw_sizing_largest_state(const struct mw_sizing *sizing)
-{
-    int64_t largest = 0;
-
-    for (int c = 0; c < MW_CLASS_COUNT; c++)
-        for (int t = 0; sizing->classes[c].blocks && t < sizing->classes[c].tensor_count; t++)
-            if (sizing->classes[c].tensors[t].trained)
-                largest = MAX(largest, state_of_rank(sizing, &sizing->classes[c].tensors[t]));
-    return largest;
 }
 
 /* How many blocks of so many bytes go into the tier that is being filled, and takes their bytes;

@@ -65,8 +65,6 @@ int64_t mw_sizing_part_stride(const struct mw_sizing *sizing, const struct mw_un
                               bool partitioned);
 /* The same of a trained tensor's state: parts begin at whole blocks of every array. */
 int64_t mw_sizing_state_stride(const struct mw_sizing *sizing, const struct mw_unit_tensor *tensor);
-/* Of the trained tensors the most elements of state that a rank has of one. */
-int64_t mw_sizing_largest_state(const struct mw_sizing *sizing);
 /* Whether each part of a tensor has an owner, which moves it alone and broadcasts it. */
 bool mw_sizing_owners_broadcast(const struct mw_sizing *sizing);
 /* Elements of a part that one rank's links and drives carry: its shard, or the whole part where an
@@ -150,6 +148,8 @@ void mw_sizing_lengthen_rings(struct mw_sizing *sizing);
 /* --- planner/sizing/swap.c --- */
 /* From here to the next power of two. */
 double mw_sizing_rounded_up_by(double bytes);
+/* Elements of a rank's part of the largest parameter that is trained. */
+int64_t mw_sizing_largest_trained(const struct mw_sizing *sizing, int64_t ranks);
 /* What it adds to each byte of frozen parameters, where each part of one has a buffer. */
 double mw_sizing_frozen_rounding(const struct mw_sizing *sizing, int64_t ranks);
 

@@ -430,8 +430,18 @@ uint32_t mw_sizing_copied_tensor(const struct mw_sizing *sizing);
  * most. */
 double mw_sizing_lack(const struct mw_sizing *sizing);
 int64_t mw_sizing_lack_of(const struct mw_sizing *sizing, enum mw_tier tier); /* bytes; 0: none */
+/* State of so many elements, of which so many are of hidden matrices. */
+int64_t mw_state_bytes(const struct mw_settings *settings, const struct mw_hardware *hardware,
+                       int64_t elements, int64_t of_matrices);
+/* Bytes per element that an update reads and writes: state, gradient and parameter. */
+double mw_update_bytes(const struct mw_settings *settings, const struct mw_hardware *hardware,
+                       double state_bytes);
+/* Whether parameters of fp32 are updated themselves: their optimizer's state has no copy. */
+bool mw_updates_in_place(const struct mw_settings *settings, const struct mw_hardware *hardware);
 /* State of an element, on average where it has blocks. */
 double mw_sizing_state_element_bytes(const struct mw_sizing *sizing);
+/* Elements of a rank whose state is in a tier, or would be if it had bytes. */
+double mw_sizing_state_elements(const struct mw_sizing *sizing, enum mw_tier tier);
 /* Bytes that its slots need, and what the software takes beside them. */
 int64_t mw_sizing_whole_need(const struct mw_sizing *sizing, enum mw_tier tier);
 /* What longer rings of gradients take of the software's buckets. */

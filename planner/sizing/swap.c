@@ -107,6 +107,21 @@ mw_sizing_sub_groups(const struct mw_sizing *sizing, int64_t enough, int64_t ran
     return filling.groups;
 }
 
+int64_t
+mw_sizing_largest_trained(const struct mw_sizing *sizing, int64_t ranks)
+{
+    struct alike parts[ALIKE_MAX];
+    int64_t largest = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        int count = class->blocks ? parts_of_block(class, true, ranks, parts) : 0;
+        for (int p = 0; p < count; p++)
+            largest = MAX(largest, parts[p].elements);
+    }
+    return largest;
+}
+
 double
 mw_sizing_frozen_rounding(const struct mw_sizing *sizing, int64_t ranks)
 {
