@@ -145,6 +145,22 @@ def check_batch(box):
         yield f"software {answer['software']}"
 
 
+def check_papers(box):
+    """Their equations are of models that are trained whole."""
+    asked = "-m llama-3.1-8b -H h100 --gpus 1 --seq 512 --batch 1"
+    for options, said in (("", True), ("--train lora:8", False),
+                          ("--train norm1 --weight-bits 4", False)):
+        plan = box.run(f"plan {asked} {options}").out.decode()
+        form = box.run(f"simulate {asked} {options} --details").out.decode()
+        answer = answer_of(box.run(f"simulate {asked} {options} --json").out)
+        whole = answer["closed_form"]
+        found = ("By the paper's equations" in plan, "closed form   paper" in form,
+                 answer["paper"] is not None, whole["paper"] is not None,
+                 whole["efficiency"]["parameters"] is not None)
+        if set(found) != {said} or whole["plan"] is None or "closed form" not in form:
+            yield f"{options}: {found}"
+
+
 def check_refusals(box):
     for options, *words in (
             ("--train lora", "--train lora", "--train lora:16"),
@@ -452,6 +468,7 @@ def tests(box):
     yield "activations", check_activations(box)
     yield "flops", check_flops(box)
     yield "batch", check_batch(box)
+    yield "papers", check_papers(box)
     yield "refusals", check_refusals(box)
     for name in SETS:
         for dtype, bar in (("fp32", 1e-5), ("bf16", 1e-2), ("fp16", 1e-2)):
