@@ -120,7 +120,7 @@ cast_copies(const struct mw_sizing *sizing)
            (double)sizing->trained_params;
 }
 
-/* Parameters that nobody trains and that are as wide as all, of a rank. */
+/* Parameters that nobody trains and that are as wide as all. */
 static double
 wide_frozen(const struct mw_sizing *sizing)
 {
@@ -134,20 +134,20 @@ wide_frozen(const struct mw_sizing *sizing)
                 params += class->blocks * info->params;
         }
     }
-    return (double)params / (double)(sizing->params_partitioned ? sizing->shards : 1);
+    return (double)params;
 }
 
-/* Where the weights of layers are narrow. */
+/* Where the weights of layers are narrow, and each rank has all on its GPU: parts of parameters
+ * have one type. */
 static double
 frozen_in_fp32(const struct mw_sizing *sizing)
 {
     double more = sizing->hardware->memory_use.bytes_per_frozen - (double)sizing->element_bytes;
     bool narrow = sizing->settings.frozen_dtype != MW_DTYPE_NONE;
-    double on_gpu = ledger(sizing, MW_PURPOSE_PARAMETERS);
+    bool parts = sizing->params_partitioned && sizing->shards > 1;
+    bool off_gpu = sizing->ledger[MW_TIER_CPU][MW_PURPOSE_PARAMETERS] > 0;
 
-    return narrow && more > 0
-               ? fmin(more / (double)sizing->element_bytes * on_gpu, more * wide_frozen(sizing))
-               : 0;
+    return narrow && more > 0 && !parts && !off_gpu ? more * wide_frozen(sizing) : 0;
 }
 
 /* The largest gradient with its copies, or a rank's part of it where each has a part of all, beyond
