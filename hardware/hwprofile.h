@@ -51,7 +51,7 @@ struct mw_memory_use {
     int sums_as_made;          /* sums of micro-batches are kept as backward makes gradients; else
                                 * in fp32 */
     double bytes_per_cast;     /* of a parameter's copy in 16 bits that forward makes for backward,
-                                * where optimizers have fp32 parameters and nothing is partitioned */
+                                * where an optimizer has fp32 parameters, and all of them */
     double bytes_per_frozen;   /* of a frozen parameter that is not narrowed, where others are */
     double bytes_per_update;   /* per parameter: gradients, and what the update needs for a while */
     double bytes_per_offloaded; /* per element of the largest gradient, with its copies, on its way

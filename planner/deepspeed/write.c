@@ -275,9 +275,9 @@ mw_deepspeed_sums_leave(const struct mw_sizing *sizing)
            !sizing->ledger[MW_TIER_GPU][MW_PURPOSE_GRADIENTS];
 }
 
-/* A plan sums micro-batches in fp32, unless the software does not.  DeepSpeed does so at stages 1 to 3 if the file asks for it;
- * at stage 0 it would refuse the file.  At stage 2 its sums would be on the GPU then, where the
- * plan has no room for them. */
+/* A plan sums micro-batches in fp32, unless the software does not.  DeepSpeed does so at stages 1
+ * to 3 if the file asks for it; at stage 0 it would refuse the file.  At stage 2 its sums would be
+ * on the GPU then, where the plan has no room for them. */
 static void
 add_sums(JsonBuilder *json, const struct mw_settings *settings,
          const struct mw_deepspeed_facts *facts)
