@@ -283,6 +283,7 @@ static const struct mw_family rows_that_run[] = {
      .run = {.activation = MW_ACTIVATION_RELU}, /* of what no executor runs that alone is known */
      .why_not = "positions that begin at row 2 of their table"},
     {.name = "bloom",
+     .fused_qkv = "query_key_value",
      .class_prefix = "BloomFor",
      .traits = {GPT2_BLOCK(2), .tied_embedding = true, .embedding_norm = true},
      .keys = bloom_keys,

@@ -283,7 +283,10 @@ struct mw_family {
      * rely on them.  In rows of formulas a let of the same name comes first. */
     int64_t defaults[MW_DIMENSION_COUNT];
     struct mw_family_run run;
-    const char *why_not;    /* what the executor lacks; NULL if it runs the family */
+    const char *why_not; /* what the executor lacks; NULL if it runs the family */
+    /* The module that holds q, k and v, or gate and up, as transformers has them, where
+     * `run.tensors` does not say it: it has one adapter.  NULL: each matrix is a module. */
+    const char *fused_qkv, *fused_gate;
     const char *score_bias; /* what attention adds to its scores, for which transformers has no
                              * flash kernel, and where that is seen; NULL: nothing */
 

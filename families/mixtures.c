@@ -335,6 +335,7 @@ const struct mw_family mw_family_mixtures[] = {
      .defaults = {[MW_DIMENSION_SEQ] = 131072},
      MIXTURE},
     {.name = "dbrx",
+     .fused_qkv = "Wqkv",
      .class_prefix = "DbrxFor",
      .traits = {LLAMA_BLOCK(2)},
      .keys = dbrx_keys,

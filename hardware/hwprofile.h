@@ -52,6 +52,11 @@ struct mw_memory_use {
     double update_lists; /* share of what updates copy of all parameters (plan/optimizers.h) */
     bool updates_flat;   /* what a rank updates is one tensor */
     bool fp32_in_place;  /* parameters of fp32 are updated themselves, and state has no copy */
+    int sums_as_made;          /* sums of micro-batches are kept as backward makes gradients; else
+                                * in fp32 */
+    double bytes_per_cast;     /* of a parameter's copy in 16 bits that forward makes for backward,
+                                * where an optimizer has fp32 parameters, and all of them */
+    double bytes_per_frozen;   /* of a frozen parameter that is not narrowed, where others are */
     double bytes_per_offloaded; /* per element of the largest gradient, with its copies, on its way
                                  * to the host */
     double host_bytes_per_gradient;  /* in host memory, of parameters whose state is there; */

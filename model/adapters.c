@@ -7,15 +7,19 @@
 #include "base/spell.h"
 #include "model/model.h"
 
-/* Adapters of an operator are of the tensors with these roles. */
+/* Adapters are of the tensors with these roles. */
 static const struct {
     enum mw_operator operator_;
-    enum mw_weight_role roles[3];
+    enum mw_weight_role role;
+    uint32_t target; /* 1 << enum mw_target; 0: all that the operator has */
 } adapted[] = {
-    {MW_OPERATOR_QKV, {MW_WEIGHT_Q, MW_WEIGHT_K, MW_WEIGHT_V}},
-    {MW_OPERATOR_PROJECTION, {MW_WEIGHT_PROJECTION}},
-    {MW_OPERATOR_MLP_UP, {MW_WEIGHT_GATE, MW_WEIGHT_UP}},
-    {MW_OPERATOR_MLP_DOWN, {MW_WEIGHT_DOWN}},
+    {MW_OPERATOR_QKV, MW_WEIGHT_Q, UINT32_C(1) << MW_TARGET_Q},
+    {MW_OPERATOR_QKV, MW_WEIGHT_K, UINT32_C(1) << MW_TARGET_K},
+    {MW_OPERATOR_QKV, MW_WEIGHT_V, UINT32_C(1) << MW_TARGET_V},
+    {MW_OPERATOR_PROJECTION, MW_WEIGHT_PROJECTION, 0},
+    {MW_OPERATOR_MLP_UP, MW_WEIGHT_GATE, UINT32_C(1) << MW_TARGET_GATE},
+    {MW_OPERATOR_MLP_UP, MW_WEIGHT_UP, UINT32_C(1) << MW_TARGET_UP},
+    {MW_OPERATOR_MLP_DOWN, MW_WEIGHT_DOWN, 0},
 };
 
 /* "self_attn.q_proj.weight" is of the module q_proj; NULL: the family has no such tensor.  Of
@@ -24,7 +28,7 @@ static const struct {
 static char *
 module_of(const struct mw_decoder *decoder, enum mw_weight_role role)
 {
-    const char *name = role ? decoder->family->run.tensors->of[role] : NULL;
+    const char *name = decoder->family->run.tensors->of[role];
 
     if (!name)
         return NULL;
@@ -40,16 +44,15 @@ target_modules(const struct mw_decoder *decoder)
 {
     GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
 
-    for (size_t i = 0; i < G_N_ELEMENTS(adapted); i++)
-        for (size_t r = 0; r < G_N_ELEMENTS(adapted[i].roles); r++) {
-            char *name = decoder->lora_adapted >> adapted[i].operator_ & 1
-                             ? module_of(decoder, adapted[i].roles[r])
-                             : NULL;
-            if (name && !g_ptr_array_find_with_equal_func(names, name, g_str_equal, NULL))
-                g_ptr_array_add(names, name);
-            else
-                g_free(name);
-        }
+    for (size_t i = 0; i < G_N_ELEMENTS(adapted); i++) {
+        bool has = decoder->lora_adapted >> adapted[i].operator_ & 1 &&
+                   !(decoder->lora_bare & adapted[i].target);
+        char *name = has ? module_of(decoder, adapted[i].role) : NULL;
+        if (name && !g_ptr_array_find_with_equal_func(names, name, g_str_equal, NULL))
+            g_ptr_array_add(names, name);
+        else
+            g_free(name);
+    }
     return names;
 }
 
@@ -203,21 +206,37 @@ is_module(const char *tensor, const char *module)
     return !strcmp(path, module) || g_str_has_suffix(path, end);
 }
 
-static uint32_t
-operators_of_module(const char *module)
+/* What is named: operators, and of those with several matrices which. */
+struct named {
+    uint32_t operators, targets;
+};
+
+static void
+add_of_family(struct named *named, const struct mw_family *family, const char *module)
+{
+    static const uint32_t gate = UINT32_C(1) << MW_TARGET_GATE;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(adapted) && family->run.tensors; i++) {
+        const char *tensor = family->run.tensors->of[adapted[i].role];
+        if (!tensor || !is_module(tensor, module))
+            continue;
+        named->operators |= UINT32_C(1) << adapted[i].operator_;
+        named->targets |= adapted[i].target;
+        if (!family->run.tensors->of[MW_WEIGHT_GATE]) /* up is all of its operator */
+            named->targets |= mw_targets_of((int)adapted[i].operator_) & gate;
+    }
+}
+
+/* NULL: of any family. */
+static void
+add_module(struct named *named, const struct mw_family *of, const char *module)
 {
     const struct mw_family *family;
-    uint32_t operators = 0;
 
-    for (int number = 0; (family = mw_family_at(number)); number++)
-        for (size_t i = 0; i < G_N_ELEMENTS(adapted) && family->run.tensors; i++)
-            for (size_t r = 0; r < G_N_ELEMENTS(adapted[i].roles); r++) {
-                enum mw_weight_role role = adapted[i].roles[r];
-                const char *tensor = role ? family->run.tensors->of[role] : NULL;
-                if (tensor && is_module(tensor, module))
-                    operators |= UINT32_C(1) << adapted[i].operator_;
-            }
-    return operators;
+    for (int number = 0; !of && (family = mw_family_at(number)); number++)
+        add_of_family(named, family, module);
+    if (of)
+        add_of_family(named, of, module);
 }
 
 static bool
@@ -242,23 +261,27 @@ check_targets(JsonObject *object, const char *origin, GError **error)
                              origin);
 }
 
-/* The operators that target_modules names; none for a pattern. */
-static uint32_t
-read_targets(JsonObject *object)
+/* The operators and matrices that target_modules names; none for a pattern. */
+static void
+read_targets(JsonObject *object, const struct mw_family *family, struct mw_adapter_config *out)
 {
     JsonNode *node = json_object_get_member(object, "target_modules");
     JsonArray *list = node && JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
     const char *text = node && JSON_NODE_HOLDS_VALUE(node) ? json_node_get_string(node) : NULL;
-    uint32_t operators = 0;
+    struct named named = {0};
 
-    for (size_t i = 0; !g_strcmp0(text, "all-linear") && i < G_N_ELEMENTS(adapted); i++)
-        operators |= UINT32_C(1) << adapted[i].operator_;
+    for (size_t i = 0; !g_strcmp0(text, "all-linear") && i < G_N_ELEMENTS(adapted); i++) {
+        named.operators |= UINT32_C(1) << adapted[i].operator_;
+        named.targets |= adapted[i].target;
+    }
     for (guint i = 0; list && i < json_array_get_length(list); i++) {
         JsonNode *element = json_array_get_element(list, i);
         if (json_node_get_value_type(element) == G_TYPE_STRING)
-            operators |= operators_of_module(json_node_get_string(element));
+            add_module(&named, family, json_node_get_string(element));
     }
-    return operators;
+    out->adapted = named.operators;
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        out->bare |= named.operators >> i & 1 ? mw_targets_of(i) & ~named.targets : 0;
 }
 
 static bool
@@ -280,8 +303,27 @@ check_numbers(const struct mw_adapter_config *config, const struct mw_decoder *d
                      origin, config->written_alpha, scaled, decoder->lora_alpha, config->alpha);
 }
 
-bool
-mw_model_read_adapter_config(const char *path, struct mw_adapter_config *out, GError **error)
+/* A pattern names none: then the tensors say it. */
+static bool
+check_modules(const struct mw_adapter_config *config, const struct mw_decoder *decoder,
+              const char *origin, GError **error)
+{
+    g_autoptr(GPtrArray) names = target_modules(decoder);
+
+    if (!config->adapted ||
+        (config->adapted == decoder->lora_adapted && config->bare == decoder->lora_bare))
+        return true;
+    g_ptr_array_add(names, NULL);
+    g_autofree char *list = g_strjoinv(", ", (char **)names->pdata);
+    return mw_refuse(error,
+                     "%s: target_modules: must be those of the adapters to train, %s; or give "
+                     "{train} of the file's modules",
+                     origin, list);
+}
+
+static bool
+read_config(const char *path, const struct mw_family *family, struct mw_adapter_config *out,
+            GError **error)
 {
     g_autofree char *text = NULL;
     gsize length;
@@ -298,9 +340,15 @@ mw_model_read_adapter_config(const char *path, struct mw_adapter_config *out, GE
     JsonObject *object = json_node_get_object(root);
     if (!check_targets(object, path, error))
         return false;
-    out->adapted = read_targets(object);
+    read_targets(object, family, out);
     return check_kind(object, path, error) && check_left_out(object, path, error) &&
            check_start(object, path, error) && read_numbers(object, path, out, error);
+}
+
+bool
+mw_model_read_adapter_config(const char *path, struct mw_adapter_config *out, GError **error)
+{
+    return read_config(path, NULL, out, error);
 }
 
 bool
@@ -308,6 +356,7 @@ mw_model_check_adapter_config(const char *path, const struct mw_decoder *decoder
 {
     struct mw_adapter_config config;
 
-    return mw_model_read_adapter_config(path, &config, error) &&
-           check_numbers(&config, decoder, path, error);
+    return read_config(path, decoder->family, &config, error) &&
+           check_numbers(&config, decoder, path, error) &&
+           check_modules(&config, decoder, path, error);
 }

@@ -65,8 +65,10 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
 {
     bool gate = model->mlp_matrices == 3;
     const struct mw_family_tensors *tensors = model->family ? model->family->run.tensors : NULL;
-    bool fused_qkv = mw_tensors_share(tensors, MW_WEIGHT_Q, MW_WEIGHT_V);
-    bool fused_gate = gate && mw_tensors_share(tensors, MW_WEIGHT_GATE, MW_WEIGHT_UP);
+    bool fused_qkv = mw_tensors_share(tensors, MW_WEIGHT_Q, MW_WEIGHT_V) ||
+                     (model->family && model->family->fused_qkv);
+    bool fused_gate = gate && (mw_tensors_share(tensors, MW_WEIGHT_GATE, MW_WEIGHT_UP) ||
+                               (model->family && model->family->fused_gate));
     bool spread = mixture && shape->ep > 1;
     const struct {
         bool has;
@@ -188,7 +190,8 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
                           [MW_ELEMENT_BYTE] = 1,
                           [MW_ELEMENT_FP32] = fp32_bytes,
                           [MW_ELEMENT_INT64] = sizeof(int64_t)},
-        .dims.features = features_of(model, shape, block.experts, element_bytes < fp32_bytes),
+        .dims.features = features_of(model, shape, block.experts, element_bytes < fp32_bytes) |
+                         mw_targets_features(shape->trained.bare),
         .dims.adapted = shape->trained.adapted,
     };
 
@@ -477,13 +480,24 @@ mw_operator_backward_launches(const struct mw_operator_info *info)
     return 2 * info->launches - once;
 }
 
+static bool
+is_joined(const struct mw_operator_parameter *parameter)
+{
+    return parameter->kind == MW_PARAMETER_MORE || parameter->kind == MW_PARAMETER_TWIN ||
+           parameter->kind == MW_PARAMETER_EXPERTS_TWIN;
+}
+
 /* Computed in one product with the matrix before it, where that is there. */
 static bool
 joins_last(const struct mw_walk *walk, const struct mw_operator_parameter *parameter)
 {
-    return (parameter->kind == MW_PARAMETER_MORE || parameter->kind == MW_PARAMETER_TWIN ||
-            parameter->kind == MW_PARAMETER_EXPERTS_TWIN) &&
-           mw_dims_have(&walk->dims, parameter[-1].when);
+    const struct mw_operator_parameter *before = parameter - 1;
+
+    if (!is_joined(parameter))
+        return false;
+    while (is_joined(before) && !mw_dims_have(&walk->dims, before->when))
+        before--;
+    return mw_dims_have(&walk->dims, before->when);
 }
 
 static bool

@@ -360,9 +360,11 @@ struct mw_adapter_config {
     bool rslora;      /* written to be multiplied by alpha / sqrt(rank) */
     double dropout;   /* of training; the adapters themselves have none */
     uint32_t adapted; /* operators, as bits; 0: the file has a pattern, or names none of them */
+    uint32_t bare;    /* matrices of these that it does not name: bits 1 << enum mw_target */
 };
 bool mw_model_read_adapter_config(const char *path, struct mw_adapter_config *out, GError **error);
-/* Whether such a file is of the decoder's adapters; the tensors say which modules these are of. */
+/* Whether such a file is of the decoder's adapters; if it has a pattern, the tensors say of which
+ * modules. */
 bool mw_model_check_adapter_config(const char *path, const struct mw_decoder *decoder,
                                    GError **error);
 

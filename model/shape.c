@@ -1,4 +1,6 @@
 /* Checks that a shape suits a model, and that the sums over a step fit int64. */
+#include <string.h>
+
 #include "base/error.h"
 #include "model/internal.h"
 #include "model/walk.h"
@@ -88,6 +90,79 @@ check_rank(const struct mw_model *model, const struct mw_shape *shape, GError **
                      "%" G_GINT64_FORMAT ", and a rank is at most that; give "
                      "{train=lora:%" G_GINT64_FORMAT "} or less",
                      shape->trained.rank, model->name, mw_operator_name((int)of), least, least);
+}
+
+/* Of tensors that no row of operators says, which matrix one is nobody knows. */
+static bool
+has_tensors(const struct mw_model *model, enum mw_operator operator_)
+{
+    for (int i = 0; i < model->tensor_count; i++)
+        if (model->tensors[i].operator_ == operator_ && model->tensors[i].columns)
+            return true;
+    return model->described;
+}
+
+/* "c_attn", the name of a module that holds several matrices.  g_free it. */
+static char *
+module_of(const struct mw_model *model, enum mw_operator operator_)
+{
+    const struct mw_family *family = model->family;
+    enum mw_weight_role role = operator_ == MW_OPERATOR_QKV ? MW_WEIGHT_Q : MW_WEIGHT_UP;
+    const char *fused = operator_ == MW_OPERATOR_QKV ? family->fused_qkv : family->fused_gate;
+    const char *tensor = family->run.tensors ? family->run.tensors->of[role] : NULL;
+
+    if (fused || !tensor)
+        return g_strdup(fused);
+    g_autofree char *path = g_strndup(tensor, strlen(tensor) - strlen(".weight"));
+    const char *last = strrchr(path, '.');
+    return g_strdup(last ? last + 1 : path);
+}
+
+/* Why not each of an operator's matrices can have an adapter or none; NULL: it can.  g_free it. */
+static char *
+why_not_apart(const struct mw_model *model, const struct mw_operator_dims *dims,
+              enum mw_operator operator_)
+{
+    bool qkv = operator_ == MW_OPERATOR_QKV;
+    mw_features apart =
+        qkv ? MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART) : MW_HAS(GATE) | MW_HAS(UP_APART);
+
+    if (has_tensors(model, operator_))
+        return g_strdup("has layers whose matrices are not told apart here");
+    if (mw_dims_have(dims, apart))
+        return NULL;
+    if (qkv && !mw_dims_have(dims, MW_HAS(PLAIN_ATTENTION)))
+        return g_strdup("has latent attention, with other matrices than q, k and v");
+    if (!qkv && !mw_dims_have(dims, MW_HAS(GATE)))
+        return g_strdup("has no gate beside up");
+    g_autofree char *module = module_of(model, operator_);
+    return g_strdup_printf("has %s in one matrix, %s, which has one adapter or none",
+                           qkv ? "q, k and v" : "gate and up", module);
+}
+
+/* Adapters of some matrices of an operator. */
+static bool
+check_targets(const struct mw_model *model, const struct mw_shape *shape, GError **error)
+{
+    static const struct mw_block_traits dense, mixture = {.experts = true};
+    static const uint32_t gate = UINT32_C(1) << MW_TARGET_GATE;
+    struct mw_walk walk;
+
+    if (!shape->trained.rank || !shape->trained.bare)
+        return true;
+    walk = mw_walk_begin(model, shape, model->experts && !model->mixed ? mixture : dense);
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
+        uint32_t bare = shape->trained.bare & mw_targets_of(i);
+        g_autofree char *why = bare ? why_not_apart(model, &walk.dims, (enum mw_operator)i) : NULL;
+        bool ungated = bare == gate && !mw_dims_have(&walk.dims, MW_HAS(GATE));
+        if (why && !ungated)
+            return mw_refuse(error,
+                             "{train}: adapters of some matrices of %s: model %s %s: give "
+                             "{train=lora:%" G_GINT64_FORMAT "@%s}",
+                             mw_operator_name(i), model->name, why, shape->trained.rank,
+                             mw_operator_name(i));
+    }
+    return true;
 }
 
 /* What a convolution with strides makes of a short sequence may be nothing. */
@@ -188,7 +263,7 @@ mw_model_walk_checked(const struct mw_model *model, const struct mw_shape *shape
         return refuse(model, "seq", shape->seq, error,
                       "be at most %" G_GINT64_FORMAT ", the model's learned positions", model->seq);
     if (!check_tp(model, shape->tp, error) || !check_rows(model, shape->seq, error) ||
-        !check_rank(model, shape, error))
+        !check_targets(model, shape, error) || !check_rank(model, shape, error))
         return false;
     mw_model_walk(model, shape, walk);
     if (total(model, walk) > TOTAL_MAX)

@@ -34,6 +34,18 @@ check_stretch(struct mw_plan_check *check, const struct mw_rope_scaling *stretch
     return mw_plan_refuse(check, "decoder: its rotary positions are stretched out of range");
 }
 
+/* Matrices in one tensor have one adapter, or none. */
+static bool
+has_matrices(const struct mw_decoder *d)
+{
+    struct mw_operator_dims dims = mw_decoder_dims(d);
+    bool of_qkv = d->lora_bare & mw_targets_of(MW_OPERATOR_QKV);
+    bool of_up = d->lora_bare & mw_targets_of(MW_OPERATOR_MLP_UP);
+
+    return (!of_qkv || mw_dims_have(&dims, MW_HAS(QKV_APART))) &&
+           (!of_up || mw_dims_have(&dims, MW_HAS(GATE_APART)));
+}
+
 /* Adapters are of operators that have a row for them, and no wider than the model. */
 static bool
 check_adapters(struct mw_plan_check *check, const struct mw_decoder *d)
@@ -42,10 +54,11 @@ check_adapters(struct mw_plan_check *check, const struct mw_decoder *d)
 
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
         may |= mw_operator_row(i)->adapts ? UINT32_C(1) << mw_operator_row(i)->adapts : 0;
-    if (!d->lora_rank && !d->lora_adapted)
+    if (!d->lora_rank && !d->lora_adapted && !d->lora_bare)
         return true;
     if (is_dimension(d->lora_rank) && d->lora_adapted && !(d->lora_adapted & ~may) &&
-        d->lora_alpha > 0 && is_within(d->lora_alpha, 0, MW_DECODER_ALPHA_MAX))
+        d->lora_alpha > 0 && is_within(d->lora_alpha, 0, MW_DECODER_ALPHA_MAX) &&
+        mw_targets_suit(d->lora_adapted, d->lora_bare) && has_matrices(d))
         return true;
     return mw_plan_refuse(check,
                           "decoder: adapters of rank %" PRId64

@@ -69,6 +69,7 @@ struct mw_decoder {
     int64_t lora_rank;     /* 0: none */
     double lora_alpha;     /* their results are multiplied by alpha / rank */
     uint32_t lora_adapted; /* operators that have them: bits 1 << enum mw_operator */
+    uint32_t lora_bare;    /* matrices of these that have none: bits 1 << enum mw_target */
     struct mw_slice slice;
     struct mw_spread spread;
     struct mw_context_share context; /* the tokens of each sequence that a rank has */

@@ -288,15 +288,21 @@ static const struct mw_operator_pass mlp_down_passes[] = {
 #define ADDS(width_, ...) PASS(width_, .forward = 1, .when = __VA_ARGS__)
 #define KEEPS(width_, ...) PASS(width_, .kept = 1, .when = __VA_ARGS__)
 
+/* A matrix with an A of its own; of the gate a dense MLP's. */
+#define K_APART MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART) | MW_HAS(ADAPTS_K)
+#define V_APART MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART) | MW_HAS(ADAPTS_V)
+#define GATE_APART MW_HAS(DENSE_MLP) | MW_HAS(GATE_APART) | MW_HAS(ADAPTS_GATE)
+#define EXPERTS_GATE MW_HAS(EXPERTS) | MW_HAS(GATE) | MW_HAS(ADAPTS_GATE)
+
 static const struct mw_operator_parameter qkv_lora_parameters[] = {
-    ADAPTER_IN(MATRIX, HIDDEN, Q, MW_HAS(PLAIN_ATTENTION)),
-    ADAPTER_IN(MORE, HIDDEN, K, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
-    ADAPTER_IN(MORE, HIDDEN, V, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
-    ADAPTER_OUT(MATRIX, QUERIES, Q, MW_HAS(PLAIN_ATTENTION)),
+    ADAPTER_IN(MATRIX, HIDDEN, Q, MW_HAS(PLAIN_ATTENTION) | MW_HAS(ADAPTS_Q)),
+    ADAPTER_IN(MORE, HIDDEN, K, K_APART),
+    ADAPTER_IN(MORE, HIDDEN, V, V_APART),
+    ADAPTER_OUT(MATRIX, QUERIES, Q, MW_HAS(PLAIN_ATTENTION) | MW_HAS(ADAPTS_Q)),
     ADAPTER_OUT(MORE, KEYS, K, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_FUSED)),
     ADAPTER_OUT(MORE, VALUES, V, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_FUSED)),
-    ADAPTER_OUT(MATRIX, KEYS, K, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
-    ADAPTER_OUT(MATRIX, VALUES, V, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
+    ADAPTER_OUT(MATRIX, KEYS, K, K_APART),
+    ADAPTER_OUT(MATRIX, VALUES, V, V_APART),
     ADAPTER_IN(MATRIX, QUERY_INPUT, NONE, MW_HAS(LATENT_ATTENTION)),
     ADAPTER_IN(MATRIX, HIDDEN, NONE, MW_HAS(LATENT_ATTENTION)),
     ADAPTER_IN(MORE, HIDDEN, NONE, MW_HAS(QUERY_LATENT)),
@@ -311,12 +317,12 @@ static const struct mw_operator_parameter qkv_lora_parameters[] = {
 static const struct mw_operator_pass qkv_lora_passes[] = {
     KEEPS(HIDDEN, 0),
     PASS(HIDDEN, .backward = 1),
-    KEEPS(RANK, 0),
-    KEEPS(RANK, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
-    KEEPS(RANK, MW_HAS(PLAIN_ATTENTION) | MW_HAS(QKV_APART)),
-    ADDS(QUERIES, 0),
-    ADDS(KEYS, MW_HAS(PLAIN_ATTENTION)),
-    ADDS(VALUES, MW_HAS(PLAIN_ATTENTION)),
+    KEEPS(RANK, MW_HAS(ADAPTS_Q)),
+    KEEPS(RANK, K_APART),
+    KEEPS(RANK, V_APART),
+    ADDS(QUERIES, MW_HAS(ADAPTS_Q)),
+    ADDS(KEYS, MW_HAS(PLAIN_ATTENTION) | MW_HAS(ADAPTS_K)),
+    ADDS(VALUES, MW_HAS(PLAIN_ATTENTION) | MW_HAS(ADAPTS_V)),
     KEEPS(QUERY_LATENT, MW_HAS(QUERY_LATENT)),
     KEEPS(KEY_LATENT, MW_HAS(LATENT_ATTENTION)),
     KEEPS(RANK, MW_HAS(QUERY_LATENT)),
@@ -344,28 +350,29 @@ static const struct mw_operator_pass projection_lora_passes[] = {
 };
 
 static const struct mw_operator_parameter mlp_up_lora_parameters[] = {
-    ADAPTER_IN(EXPERTS, HIDDEN, NONE, MW_HAS(EXPERTS) | MW_HAS(GATE)),
-    ADAPTER_IN(EXPERTS_TWIN, HIDDEN, NONE, MW_HAS(EXPERTS)),
-    ADAPTER_OUT(EXPERTS, EXPERT, NONE, MW_HAS(EXPERTS) | MW_HAS(GATE)),
-    ADAPTER_OUT(EXPERTS, EXPERT, NONE, MW_HAS(EXPERTS)),
-    ADAPTER_IN(MATRIX, HIDDEN, GATE, MW_HAS(DENSE_MLP) | MW_HAS(GATE_APART)),
-    ADAPTER_IN(MORE, HIDDEN, UP, MW_HAS(DENSE_MLP)),
-    ADAPTER_OUT(MATRIX, FFN, GATE, MW_HAS(DENSE_MLP) | MW_HAS(GATE_APART)),
+    ADAPTER_IN(EXPERTS, HIDDEN, NONE, EXPERTS_GATE),
+    ADAPTER_IN(EXPERTS_TWIN, HIDDEN, NONE, MW_HAS(EXPERTS) | MW_HAS(ADAPTS_UP)),
+    ADAPTER_OUT(EXPERTS, EXPERT, NONE, EXPERTS_GATE),
+    ADAPTER_OUT(EXPERTS, EXPERT, NONE, MW_HAS(EXPERTS) | MW_HAS(ADAPTS_UP)),
+    ADAPTER_IN(MATRIX, HIDDEN, GATE, GATE_APART),
+    ADAPTER_IN(MORE, HIDDEN, UP, MW_HAS(DENSE_MLP) | MW_HAS(ADAPTS_UP)),
+    ADAPTER_OUT(MATRIX, FFN, GATE, GATE_APART),
     ADAPTER_OUT(MATRIX, FFN, GATE, MW_HAS(DENSE_MLP) | MW_HAS(GATE_FUSED)),
     ADAPTER_OUT(MORE, FFN, UP, MW_HAS(DENSE_MLP) | MW_HAS(GATE_FUSED)),
-    ADAPTER_OUT(MATRIX, FFN, UP, MW_HAS(DENSE_MLP) | MW_HAS(UP_APART)),
+    ADAPTER_OUT(MATRIX, FFN, UP, MW_HAS(DENSE_MLP) | MW_HAS(UP_APART) | MW_HAS(ADAPTS_UP)),
     END,
 };
 
 static const struct mw_operator_pass mlp_up_lora_passes[] = {
     KEEPS(HIDDEN, MW_HAS(MLP_KEEPS_INPUT)),
     PASS(HIDDEN, .backward = 1),
-    KEEPS(RANK, MW_HAS(DENSE_MLP)),
-    KEEPS(RANK, MW_HAS(DENSE_MLP) | MW_HAS(GATE_APART)),
-    ADDS(UP, 0),
+    KEEPS(RANK, MW_HAS(DENSE_MLP) | MW_HAS(ADAPTS_UP)),
+    KEEPS(RANK, GATE_APART),
+    ADDS(INNER, MW_HAS(ADAPTS_UP)),
+    ADDS(INNER, MW_HAS(GATE) | MW_HAS(ADAPTS_GATE)),
     KEEPS(COPIES, MW_HAS(EXPERTS)),
-    KEEPS(RANK_COPIES, MW_HAS(EXPERTS)),
-    KEEPS(RANK_COPIES, MW_HAS(EXPERTS) | MW_HAS(GATE)),
+    KEEPS(RANK_COPIES, MW_HAS(EXPERTS) | MW_HAS(ADAPTS_UP)),
+    KEEPS(RANK_COPIES, EXPERTS_GATE),
     END,
 };
 
@@ -621,6 +628,66 @@ mw_operators_of_stored(uint32_t stored)
     return operators;
 }
 
+/* --- targets of adapters ---------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    enum mw_operator operator_;
+    enum mw_feature adapts;
+} targets[MW_TARGET_COUNT] = {
+    [MW_TARGET_Q] = {"q", MW_OPERATOR_QKV, MW_FEATURE_ADAPTS_Q},
+    [MW_TARGET_K] = {"k", MW_OPERATOR_QKV, MW_FEATURE_ADAPTS_K},
+    [MW_TARGET_V] = {"v", MW_OPERATOR_QKV, MW_FEATURE_ADAPTS_V},
+    [MW_TARGET_GATE] = {"gate", MW_OPERATOR_MLP_UP, MW_FEATURE_ADAPTS_GATE},
+    [MW_TARGET_UP] = {"up", MW_OPERATOR_MLP_UP, MW_FEATURE_ADAPTS_UP},
+};
+
+const char *
+mw_target_name(int target)
+{
+    return target >= 0 && target < MW_TARGET_COUNT ? targets[target].name : NULL;
+}
+
+enum mw_operator
+mw_target_operator(int target)
+{
+    return target >= 0 && target < MW_TARGET_COUNT ? targets[target].operator_ : MW_OPERATOR_NONE;
+}
+
+uint32_t
+mw_targets_of(int operator_)
+{
+    uint32_t of = 0;
+
+    for (int t = 0; t < MW_TARGET_COUNT; t++)
+        of |= (int)targets[t].operator_ == operator_ ? UINT32_C(1) << t : 0;
+    return of;
+}
+
+mw_features
+mw_targets_features(uint32_t bare)
+{
+    mw_features features = 0;
+
+    for (int t = 0; t < MW_TARGET_COUNT; t++)
+        features |= bare >> t & 1 ? 0 : UINT64_C(1) << targets[t].adapts;
+    return features;
+}
+
+bool
+mw_targets_suit(uint32_t adapted, uint32_t bare)
+{
+    uint32_t may = 0;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++) {
+        uint32_t of = adapted >> i & 1 ? mw_targets_of(i) : 0;
+        if (of && (bare & of) == of)
+            return false;
+        may |= of;
+    }
+    return !(bare & ~may);
+}
+
 bool
 mw_tensors_share(const struct mw_family_tensors *tensors, enum mw_weight_role a,
                  enum mw_weight_role b)
@@ -683,6 +750,7 @@ mw_decoder_dims(const struct mw_decoder *decoder)
                     (fused_qkv ? MW_HAS(QKV_FUSED) : MW_HAS(QKV_APART)) |
                     (fused_gate ? MW_HAS(GATE_FUSED) : MW_HAS(UP_APART)) |
                     features_if(!gpt2 && !fused_gate, MW_HAS(GATE_APART)) |
+                    mw_targets_features(decoder->lora_bare) |
                     features_if(gpt2, MW_HAS(POSITIONS) | MW_HAS(NORM_BIAS)) |
                     features_if(!gpt2, MW_HAS(ROTARY) | MW_HAS(GATE)) |
                     features_if(gpt2 || decoder->attention_bias, MW_HAS(ATTENTION_BIAS)) |

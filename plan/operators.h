@@ -122,8 +122,24 @@ enum mw_feature {
     MW_FEATURE_GATE_APART,
     MW_FEATURE_UP_APART,
     MW_FEATURE_GATE_FUSED,
+    /* Adapters of these matrices are not left out (mw_trained.bare). */
+    MW_FEATURE_ADAPTS_Q,
+    MW_FEATURE_ADAPTS_K,
+    MW_FEATURE_ADAPTS_V,
+    MW_FEATURE_ADAPTS_GATE,
+    MW_FEATURE_ADAPTS_UP,
 };
 #define MW_HAS(feature) (UINT64_C(1) << MW_FEATURE_##feature)
+
+/* Matrices of an operator that has several: each may have an adapter or none. */
+enum mw_target {
+    MW_TARGET_Q,
+    MW_TARGET_K,
+    MW_TARGET_V,
+    MW_TARGET_GATE,
+    MW_TARGET_UP,
+    MW_TARGET_COUNT
+};
 
 /* What of a model is trained.  LoRA (arXiv 2106.09685, Sec. 4.1): the product W x of a frozen
  * matrix W [out, in] becomes W x + (alpha / rank) B A x, and A [rank, in] and B [out, rank] are
@@ -133,6 +149,7 @@ struct mw_trained {
                        * tied logits are as the embedding is */
     uint32_t adapted; /* operators whose matrices have adapters: frozen ones */
     int64_t rank;     /* of the adapters; 0: there are none */
+    uint32_t bare;    /* matrices of adapted operators that have none: bits 1 << enum mw_target */
 };
 
 struct mw_operator_dims {
@@ -261,6 +278,13 @@ mw_dims_adapt(const struct mw_operator_dims *dims, const struct mw_operator_row 
 {
     return !row->adapts || dims->adapted >> row->adapts & 1;
 }
+
+const char *mw_target_name(int target);          /* "q"; NULL out of range */
+enum mw_operator mw_target_operator(int target); /* NONE out of range */
+uint32_t mw_targets_of(int operator_);           /* as bits 1 << enum mw_target */
+mw_features mw_targets_features(uint32_t bare);  /* MW_FEATURE_ADAPTS_... of all others */
+/* Whether `bare` leaves each of the operators `adapted` some matrix, and names no others'. */
+bool mw_targets_suit(uint32_t adapted, uint32_t bare);
 
 /* Whether files have the rows of two roles in one tensor; `tensors` may be NULL. */
 bool mw_tensors_share(const struct mw_family_tensors *tensors, enum mw_weight_role a,

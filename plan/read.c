@@ -150,6 +150,11 @@ read_decoder(struct mw_plan_reader *reader, struct mw_plan *plan)
     for (int i = 0; i < MW_OPERATOR_COUNT; i++)
         if (mw_plan_reader_skip(reader, mw_operator_name(i)))
             decoder->lora_adapted |= UINT32_C(1) << i;
+    if (!mw_plan_reader_skip(reader, "bare"))
+        return;
+    for (int t = 0; t < MW_TARGET_COUNT; t++)
+        if (mw_plan_reader_skip(reader, mw_target_name(t)))
+            decoder->lora_bare |= UINT32_C(1) << t;
 }
 
 static void

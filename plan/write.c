@@ -244,6 +244,11 @@ write_decoder(struct writer *writer, const struct mw_decoder *decoder)
         for (int i = 0; i < MW_OPERATOR_COUNT; i++)
             if (decoder->lora_adapted >> i & 1)
                 put_name(writer, mw_operator_name(i));
+        if (decoder->lora_bare)
+            put(writer, " bare");
+        for (int t = 0; t < MW_TARGET_COUNT; t++)
+            if (decoder->lora_bare >> t & 1)
+                put_name(writer, mw_target_name(t));
     }
     put(writer, "\n");
 }

@@ -361,7 +361,7 @@ write_paper(struct mw_json_writer *json, const struct mw_result *r)
     static const char *const stages[] = {"baseline", "pos", "pos_g", "pos_g_p"};
     const struct mw_result_paper *paper = &r->paper;
 
-    if (!r->strategy) {
+    if (!r->strategy || r->trained) { /* they are of a model that is trained whole */
         mw_json_string(json, "paper", NULL);
         return;
     }

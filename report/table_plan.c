@@ -272,7 +272,8 @@ mw_table_plan(FILE *out, const struct mw_result *result)
     print_ledger(out, result);
     print_in_use(out, result);
     mw_table_stages(out, result);
-    print_paper(out, &result->paper);
+    if (!result->trained) /* they are of a model that is trained whole */
+        print_paper(out, &result->paper);
     print_placement(out, result);
     print_settings(out, result);
     if (result->plan)

@@ -131,6 +131,12 @@ print_closed_form(FILE *out, const struct mw_result *r)
         mw_table_line(out, "critical path", "%s", mw_format_seconds(r->critical_path_s));
         return;
     }
+    if (!isfinite(r->closed_form_paper_s)) {
+        mw_table_line(out, "closed form", "plan %s; critical path %s",
+                      mw_format_seconds(r->closed_form_plan_s),
+                      mw_format_seconds(r->critical_path_s));
+        return;
+    }
     mw_table_line(out, "closed form", "paper %s, plan %s; critical path %s",
                   mw_format_seconds(r->closed_form_paper_s),
                   mw_format_seconds(r->closed_form_plan_s), mw_format_seconds(r->critical_path_s));

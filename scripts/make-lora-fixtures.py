@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/fixtures/{gpt2-small,llama-small}/lora: what PEFT trains on their weights.
+"""Writes tests/fixtures/{gpt2-small,llama-small}/lora and llama-small/lora-some: what PEFT trains
+on their weights, adapters of all products of layers and of some.
 
     python3 -m venv ENV && ENV/bin/pip install torch transformers peft safetensors
-    ENV/bin/python scripts/make-lora-fixtures.py [--reads FOLDER MODEL]
+    ENV/bin/python scripts/make-lora-fixtures.py [--only MODEL/FOLDER] [--reads FOLDER MODEL]
 
 Needed only to make the fixtures anew: tests read the files alone.  Each folder has
   adapter_config.json, adapter_model.safetensors   as PEFT writes them; B is not zero
@@ -24,9 +25,10 @@ from transformers import AutoModelForCausalLM
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "fixtures")
 BATCH, SEQ, STEPS = 2, 16, 50
-TARGETS = {"gpt2-small": ["c_attn", "attn.c_proj", "c_fc", "mlp.c_proj"],
-           "llama-small": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj",
-                           "down_proj"]}
+TARGETS = {"gpt2-small/lora": ["c_attn", "attn.c_proj", "c_fc", "mlp.c_proj"],
+           "llama-small/lora": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj",
+                                "down_proj"],
+           "llama-small/lora-some": ["q_proj", "v_proj", "up_proj"]}
 RANK, ALPHA = 4, 6
 
 
@@ -74,9 +76,10 @@ def train(model, text):
     return losses, norms
 
 
-def write(name, seed):
+def write(folder, seed):
+    name = folder.split("/", maxsplit=1)[0]
     torch.manual_seed(seed)
-    config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=TARGETS[name],
+    config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=TARGETS[folder],
                         task_type="CAUSAL_LM", fan_in_fan_out=name.startswith("gpt2"))
     model = get_peft_model(base(name), config).double()
     for parameter_name, parameter in model.named_parameters():
@@ -84,7 +87,7 @@ def write(name, seed):
             torch.nn.init.normal_(parameter, std=0.05)
         if "lora_" in parameter_name:
             parameter.data = parameter.data.float().double()
-    path = os.path.join(FOLDER, name, "lora")
+    path = os.path.join(FOLDER, folder)
     shutil.rmtree(path, ignore_errors=True)
     model.float().save_pretrained(path)
     model.double()
@@ -102,7 +105,7 @@ def write(name, seed):
     with open(os.path.join(path, "expected.json"), "w", encoding="utf-8") as file:
         json.dump({"losses": losses, "norms": norms}, file, indent=1)
         file.write("\n")
-    print(f"{name}: loss {losses[0]:.6f} .. {losses[-1]:.6f}")
+    print(f"{folder}: loss {losses[0]:.6f} .. {losses[-1]:.6f}")
 
 
 def read(folder, name):
@@ -115,12 +118,14 @@ def read(folder, name):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--reads", nargs=2, metavar=("FOLDER", "MODEL"))
-    reads = parser.parse_args().reads
-    if reads:
-        read(*reads)
+    parser.add_argument("--only", choices=TARGETS, metavar="MODEL/FOLDER")
+    options = parser.parse_args()
+    if options.reads:
+        read(*options.reads)
         return
-    for seed, name in enumerate(TARGETS):
-        write(name, 2000 + seed)
+    for seed, folder in enumerate(TARGETS):
+        if options.only in (None, folder):
+            write(folder, 2000 + seed)
 
 
 if __name__ == "__main__":

@@ -274,7 +274,7 @@ replica_sums_s(const struct mw_closed_dims *d, const struct mw_hardware *hw,
 {
     double off_gpu = d->gradients_in[MW_TIER_CPU] + d->gradients_in[MW_TIER_NVME];
     double each = d->gradients_partitioned && !d->sums_passing ? off_gpu : 0;
-    double summed = d->gradients_summed ? 4 : d->element_bytes;
+    double summed = d->gradients_summed ? d->sum_bytes : d->element_bytes;
     double bytes =
         shard * (d->micro_batches *
                      mw_hardware_reduced_bytes(hw, d->element_bytes, d->element_bytes) * each +
@@ -327,8 +327,10 @@ gradient_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                      fmin(most, owner ? r->d2h_alone : r->d2h)) +
         over(element * d->state_params * d->gradient_h2d, r->h2d) +
         over(fetched * d->state_params * d->gradient_d2h, fmin(most, r->d2h));
-    /* The first micro-batch reads it and writes 4; each later one reads it and 4, and writes 4. */
-    double sum_bytes = d->gradients_summed ? (made + 4) + (made + 8) * (d->micro_batches - 1) : 0;
+    /* The first micro-batch reads it and writes a sum; each later one reads the sum too. */
+    double sum = d->sum_bytes;
+    double sum_bytes =
+        d->gradients_summed ? (made + sum) + (made + 2 * sum) * (d->micro_batches - 1) : 0;
     double on_host = d->sums_passing ? 0 : cpu + nvme;
     double on_gpu = d->gradients_in[MW_TIER_GPU] + cpu + nvme - on_host;
     double normed = d->updates * d->norm_passes * element, clipped = d->clip_passes * element;

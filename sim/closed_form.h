@@ -115,7 +115,8 @@ struct mw_closed_dims {
     double element_bytes;  /* bytes of one element of `dtype` */
     bool stashes;          /* each micro-batch is an update with its own gradient, */
     double updates;        /* or each data-parallel rank's, so many; else 1 */
-    bool gradients_summed; /* gradients are summed in fp32, */
+    bool gradients_summed; /* over micro-batches, */
+    double sum_bytes;      /* in so many per element */
     bool reduced_at_end;   /* gradients, whole */
     bool sums_on_host;     /* of gradients on drives, to which the sum goes once */
     bool sums_passing;     /* on the GPU wherever they live, and the sum leaves once */

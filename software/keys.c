@@ -32,6 +32,7 @@
             MW_VALUE_FLAG, AT(offers.field), 0, 0, NULL                                            \
     }
 
+static const char *const sum_types[] = {"planned", "made", NULL};
 static const char *const places[] = {"host", "gpu", NULL};
 static const char *const host_optimizers[] = {"any", "adam", "lion", NULL};
 static const char *const reduced_types[MW_REDUCED_TYPE_COUNT + 1] = {
@@ -191,6 +192,16 @@ static const struct mw_profile_key keys[] = {
            "copies of replicated gradients, in the buckets that are all-reduced; default: 0"),
     MEMORY("gradient_bytes", "bytes", bytes_per_gradient, 1, 16,
            "of a gradient's element as it is kept on the GPU; default: as planned"),
+    {"memory", "sum_type", "",
+     "in which it keeps sums of several micro-batches' gradients: planned, fp32, or made, as "
+     "backward makes them",
+     1, 0, 1, false, 0, MW_VALUE_CHOICE, AT(memory.sums_as_made), 0, 0, sum_types},
+    MEMORY("cast_bytes", "bytes", bytes_per_cast, 0, 4,
+           "of the copy in 16 bits that forward makes of an fp32 parameter and backward frees, "
+           "beside sums of gradients, where nothing is partitioned; default: 0"),
+    MEMORY("frozen_bytes", "bytes", bytes_per_frozen, 1, 4,
+           "of a frozen parameter that stays whole where others are in fewer bits; default: as "
+           "planned"),
     MEMORY("update_bytes", "bytes", bytes_per_update, 1, 64,
            "per parameter that is updated on the GPU and has an fp32 copy, of its gradients as the "
            "update takes them; default: as gradients are kept"),

@@ -42,7 +42,8 @@ fill_closed_forms(const struct mw_question *question, const struct mw_sizing *si
     if (sizing->settings.drop_layers) /* they are of a step of all layers */
         return;
     mw_closed_form_of_slowest(sizing, &question->hardware[MW_OUTLOOK_TYPICAL], &form);
-    r->closed_form_paper_s = form.paper_total_s;
+    if (!r->trained) /* it is of a model that is trained whole */
+        r->closed_form_paper_s = form.paper_total_s;
     r->closed_form_plan_s = form.plan_total_s;
 }
 

@@ -408,6 +408,7 @@ dims_of(const struct mw_sizing *s)
         .dtype = settings->dtype,
         .element_bytes = s->element_bytes,
         .gradients_summed = s->gradients_summed,
+        .sum_bytes = (double)s->sum_element_bytes,
         .stashes = mw_settings_stashes(settings),
         .updates = (double)mw_sizing_updates(s),
         .reduced_at_end = s->reduced_at_end,

@@ -111,8 +111,9 @@ sums_text(const struct mw_sizing *sizing, int stage, int64_t theirs)
     if (theirs < ours)
         return halved_text(sizing, stage, planned, there);
     if (theirs > ours && stage > 0)
-        return g_strdup_printf("gradients of one micro-batch are planned in %s, %s per GPU; "
-                               "DeepSpeed has them in fp32, %s%s",
+        return g_strdup_printf("%s are planned in %s, %s per GPU; DeepSpeed has them in fp32, %s%s",
+                               sizing->settings.grad_accum > 1 ? "sums of micro-batches"
+                                                               : "gradients of one micro-batch",
                                mw_dtype_name(sizing->settings.dtype), planned, there,
                                moves ? " on the GPU" : "");
     return moves ? g_strdup_printf("%s in fp32 are on the GPU at stage 2 of DeepSpeed: %s there "

@@ -111,6 +111,7 @@ mw_objective_trained_bytes(const struct mw_sizing *sizing, bool gradients,
     } stay[] = {{MW_BESIDE_BUCKETS, false},
                 {MW_BESIDE_GRADIENTS, true},
                 {MW_BESIDE_HOST_GRADIENTS, false},
+                {MW_BESIDE_FROZEN, false},
                 {MW_BESIDE_PINNED, false}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(stay); i++)

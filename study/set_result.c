@@ -362,10 +362,12 @@ fill_closed_forms(const struct mw_question *question, const struct mw_answer *an
         mw_cycle_s(answer->known, answer->variants, &question->hardware[MW_OUTLOOK_TYPICAL], true);
     if (answer->sizing->settings.drop_layers) /* they are of a step of all layers */
         return;
-    GArray *terms = g_array_new(FALSE, FALSE, sizeof(struct mw_result_term));
     mw_closed_form_of_slowest(answer->sizing, &question->hardware[MW_OUTLOOK_TYPICAL], &form);
-    r->closed_form_paper_s = form.paper_total_s;
     r->closed_form_plan_s = form.plan_total_s;
+    if (r->trained) /* the paper's is of a model that is trained whole */
+        return;
+    GArray *terms = g_array_new(FALSE, FALSE, sizeof(struct mw_result_term));
+    r->closed_form_paper_s = form.paper_total_s;
     memcpy(r->paper_efficiency, form.paper_efficiency, sizeof r->paper_efficiency);
     for (int t = 0; t < MW_TERM_COUNT; t++) {
         struct mw_result_term term = {NULL, form.paper_s[t], form.plan_s[t]};

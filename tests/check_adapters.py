@@ -23,6 +23,19 @@ COUNTS = [
     ("llama-2-7b", "lora:16", 39_976_960),
     ("llama-3.1-70b", "lora:16", 207_093_760),
     ("gpt2", "lora:8@qkv", 294_912),
+    # As PEFT prints them for its usual targets of Llama, q_proj and v_proj.
+    ("llama-2-7b", "lora:8@q,v", 4_194_304),
+    ("llama-2-7b", "lora:16@q_proj,v_proj", 8_388_608),
+    ("llama-2-7b", "lora:16@q,k,v,o,gate,up,down", 39_976_960),
+    ("llama-2-7b", "lora:16@all-linear", 39_976_960),
+    ("llama-3.1-8b", "lora:8@k", 32 * 8 * (4096 + 1024)),
+    ("llama-3.1-8b", "lora:8@gate+o", 32 * 8 * (4096 + 14336 + 8192)),
+    ("mixtral-8x7b", "lora:8@q,v", 32 * 8 * (8192 + 5120)),
+    ("mixtral-8x7b", "lora:4@up+down", 32 * 4 * 8 * 2 * (4096 + 14336)),
+    # Of q, k and v in one matrix, an A for all of them.
+    ("gpt2", "lora:8@c_attn,c_proj", 12 * 8 * (768 + 2304 + 1536 + 3072 + 768)),
+    ("gpt2", "lora:8@up", 12 * 8 * (768 + 3072)),
+    ("bloom-176b", "lora:8@query_key_value", 70 * 8 * (14336 + 3 * 14336)),
     # q 4096+4096, k and v 4096+1024, o, gate and up 4096+14336, down.
     ("mistral-7b-v0.3", "lora:64@qkv+projection", 32 * 64 * (8192 + 2 * 5120 + 8192)),
     # Eight experts of three matrices; the router has no adapter.
@@ -50,7 +63,10 @@ def check_text(box):
     """What is trained is said as it is requested."""
     for given, said in (("lora:16", "lora:16"), ("norm1,lora:8", "lora:8,norm1"),
                         ("lora:8@mlp-down+qkv", "lora:8@qkv+mlp-down"),
-                        ("lora:2@qkv+projection+mlp-up+mlp-down", "lora:2")):
+                        ("lora:2@qkv+projection+mlp-up+mlp-down", "lora:2"),
+                        ("lora:2@q,v", "lora:2@q+v"), ("lora:2@v+q,norm1", "lora:2@q+v,norm1"),
+                        ("lora:2@o_proj,up_proj,k", "lora:2@k+projection+up"),
+                        ("lora:2@k,v,q", "lora:2@qkv"), ("lora:2@all-linear", "lora:2")):
         answer, error = settings_of(box, f"-m llama-3.1-8b --seq 64 --train {given}")
         if error or answer["settings"]["train"] != said:
             yield error or f"{given}: {answer['settings']['train']}"
@@ -85,7 +101,8 @@ def check_activations(box):
     each, gate and up too."""
     tokens, hidden, ffn, layers, rank = 2048, 4096, 14336, 32, 16
     kept = {}
-    for train in ("norm1,norm2", f"lora:{rank}", f"lora:{rank}@mlp-down"):
+    for train in ("norm1,norm2", f"lora:{rank}", f"lora:{rank}@mlp-down", f"lora:{rank}@q,v",
+                  f"lora:{rank}@up"):
         answer, error = settings_of(
             box, f"-m llama-3.1-8b --seq {tokens} --activation-checkpoint-interval 0 "
                  f"--logits-chunks 1 --train {train}")
@@ -93,7 +110,8 @@ def check_activations(box):
             yield error
             return
         kept[train] = states(answer)["activations"]
-    widths = {f"lora:{rank}": 2 * hidden + ffn + 7 * rank, f"lora:{rank}@mlp-down": ffn + rank}
+    widths = {f"lora:{rank}": 2 * hidden + ffn + 7 * rank, f"lora:{rank}@mlp-down": ffn + rank,
+              f"lora:{rank}@q,v": hidden + 2 * rank, f"lora:{rank}@up": hidden + rank}
     for train, width in widths.items():
         more = kept[train] - kept["norm1,norm2"]
         if abs(more - layers * 2 * tokens * width) > 64 * 4096:
@@ -106,16 +124,17 @@ def check_flops(box):
     tokens = 4096
     products = 32 * 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336)
     attention = 32 * 2 * tokens * 4096
-    expected = 2 * tokens * (2 * products + 3.5 * attention + 2 * 128256 * 4096 +
-                             3 * 41_943_040)
-    answer, error = settings_of(box, f"-m llama-3.1-8b --seq {tokens} --train lora:16 "
-                                     "--activation-checkpoint-interval 0")
-    if error:
-        yield error
-        return
-    done = answer["tflops_per_gpu"] * 1e12 * answer["step_time_s"]
-    if abs(done / expected - 1) > 1e-3:
-        yield f"{done:.6g} FLOPs, {expected:.6g} by hand"
+    for train, adapters in (("lora:16", 41_943_040), ("lora:16@q,v", 6_815_744)):
+        expected = 2 * tokens * (2 * products + 3.5 * attention + 2 * 128256 * 4096 +
+                                 3 * adapters)
+        answer, error = settings_of(box, f"-m llama-3.1-8b --seq {tokens} --train {train} "
+                                         "--activation-checkpoint-interval 0")
+        if error:
+            yield error
+            return
+        done = answer["tflops_per_gpu"] * 1e12 * answer["step_time_s"]
+        if abs(done / expected - 1) > 1e-3 * (train == "lora:16" or 0.1):
+            yield f"{train}: {done:.6g} FLOPs, {expected:.6g} by hand"
 
 
 def check_batch(box):
@@ -124,6 +143,22 @@ def check_batch(box):
         yield error or f"{answer['settings']['global_batch']} sequences"
     elif answer["software"] != "hf-trainer":
         yield f"software {answer['software']}"
+
+
+def check_papers(box):
+    """Their equations are of models that are trained whole."""
+    asked = "-m llama-3.1-8b -H h100 --gpus 1 --seq 512 --batch 1"
+    for options, said in (("", True), ("--train lora:8", False),
+                          ("--train norm1 --weight-bits 4", False)):
+        plan = box.run(f"plan {asked} {options}").out.decode()
+        form = box.run(f"simulate {asked} {options} --details").out.decode()
+        answer = answer_of(box.run(f"simulate {asked} {options} --json").out)
+        whole = answer["closed_form"]
+        found = ("By the paper's equations" in plan, "closed form   paper" in form,
+                 answer["paper"] is not None, whole["paper"] is not None,
+                 whole["efficiency"]["parameters"] is not None)
+        if set(found) != {said} or whole["plan"] is None or "closed form" not in form:
+            yield f"{options}: {found}"
 
 
 def check_refusals(box):
@@ -135,7 +170,14 @@ def check_refusals(box):
             ("--train lora:nan", "a rank is a whole number"),
             ("--train lora:16,lora:8", "adapters are given twice"),
             ("--train lora:16@", "has no adapters"),
-            ("--train lora:16@q_proj", "'q_proj' has no adapters", "mlp-down"),
+            ("--train lora:16@query", "'query' has no adapters", "qkv (of it q, k, v)", "mlp-down",
+             "PEFT's, such as q_proj", "all-linear"),
+            ("--train lora:16@lm_head", "'lm_head' has no adapters"),
+            ("--train lora:16@q,q", "'q' is given twice"),
+            ("--train lora:16@q+qkv", "'qkv' is given twice"),
+            ("--train lora:16@v,all-linear", "'all-linear' is given twice"),
+            ("--train lora:16@q,qkv", "qkv is trained itself"),
+            ("--train lora:16,q_proj", "qkv has that matrix", "--train lora:16@q_proj"),
             ("--train lora:16@norm1", "'norm1' has no adapters"),
             ("--train lora:16@qkv+qkv", "'qkv' is given twice"),
             ("--train lora:16,qkv", "qkv is trained itself"),
@@ -146,6 +188,14 @@ def check_refusals(box):
              "give --train lora:1024"),
             ("--train lora:9000@mlp-up+qkv", "a matrix of qkv", "--train lora:1024")):
         yield from refused(box.run(f"simulate -m llama-3.1-8b -H h100 {options}"), words)
+    for model, train, *words in (
+            ("gpt2", "q,v", "q, k and v in one matrix, c_attn", "--train lora:8@qkv"),
+            ("bloom-176b", "v", "one matrix, query_key_value", "--train lora:8@qkv"),
+            ("phi-4", "up", "gate and up in one matrix, gate_up_proj", "--train lora:8@mlp-up"),
+            ("gpt2", "gate", "no gate", "--train lora:8@mlp-up"),
+            ("deepseek-v3", "q", "latent attention", "--train lora:8@qkv")):
+        yield from refused(
+            box.run(f"simulate -m {model} -H dgx-h100 --train lora:8@{train}"), words)
     yield from refused(box.run("simulate -m llama-3.1-8b -H h100 -s qlora"),
                        ["--train lora:16", "--weight-bits 4"])
 
@@ -154,7 +204,9 @@ def check_refusals(box):
 
 MACHINE = "-H rtx4090 --set gpu.memory_gib=2"
 MODELS = ("gpt2-small", "llama-small")
+SETS = (*MODELS, "llama-small/lora-some")  # PEFT's adapters of all products, and of q, v and up
 ADAPTED = "--train lora:4 --lora-alpha 6"
+SOME = "--train lora:4@q,v,up --lora-alpha 6"
 PLACEMENTS = {
     "on the GPU": "-s ddp",
     "on cores": "-s zero-offload",
@@ -168,15 +220,23 @@ def fixture(name):
     return ROOT / "tests/fixtures" / name
 
 
+def adapters_of(name):
+    """The folder of the adapters, and the options that train them."""
+    some = name.endswith("lora-some")
+    return (fixture(name), SOME) if some else (fixture(name) / "lora", ADAPTED)
+
+
 def run(box, name, options, folder=None):
     """The answer of a run from the fixture's weights and adapters."""
+    adapters, adapted = adapters_of(name)
+    name = name.split("/", maxsplit=1)[0]
     for old in ("drive", folder or "drive"):
         shutil.rmtree(box.folder / old, ignore_errors=True)
     (box.folder / "drive").mkdir()
     saves = f"--save {folder}" if folder else ""
     return box.run(f"run -m {fixture(name)}/config.json {MACHINE} --seq 16 --lr 1e-2 --commit none "
-                   f"--data {fixture(name)}/lora/text.txt --backend cpu --overwrite {saves} "
-                   f"--weights {fixture(name)} --adapter {fixture(name)}/lora {ADAPTED} {options}")
+                   f"--data {adapters}/text.txt --backend cpu --overwrite {saves} "
+                   f"--weights {fixture(name)} --adapter {adapters} {adapted} {options}")
 
 
 def tensors(path):
@@ -194,7 +254,7 @@ def losses_of(log):
 
 def check_reference(box, name, dtype, bar):
     answer = run(box, name, f"-s ddp --batch 2 --steps 50 --dtype {dtype} --log log.jsonl")
-    expected = json.loads((fixture(name) / "lora/expected.json").read_text(encoding="utf-8"))
+    expected = json.loads((adapters_of(name)[0] / "expected.json").read_text(encoding="utf-8"))
     if answer.status:
         yield answer.err
         return
@@ -211,19 +271,19 @@ def check_files(box, name):
         yield answer.err
         return
     ours, theirs = (tensors(folder / "adapter_model.safetensors")
-                    for folder in (box.folder / "saved", fixture(name) / "lora"))
+                    for folder in (box.folder / "saved", adapters_of(name)[0]))
     if {n: t[0] for n, t in ours.items()} != {n: t[0] for n, t in theirs.items()}:
         yield f"other tensors than PEFT's: {sorted(ours.keys() ^ theirs.keys())}"
     if any(ours[n][1] == theirs[n][1] for n in ours):
         yield "some adapter has not moved"
     before, after = (tensors(folder / "model.safetensors")
-                     for folder in (fixture(name), box.folder / "saved"))
+                     for folder in (fixture(name.split("/")[0]), box.folder / "saved"))
     for tensor, (shape, bits) in before.items():
         wide = b"".join(b"\0\0" + bits[i:i + 2] for i in range(0, len(bits), 2))
         if after.get(tensor) != (shape, wide):
             yield f"{tensor}: has moved"
     ours, theirs = (json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-                    for folder in (box.folder / "saved", fixture(name) / "lora"))
+                    for folder in (box.folder / "saved", adapters_of(name)[0]))
     for key, value in ours.items():
         there = sorted(theirs[key]) if key == "target_modules" else theirs[key]
         if (sorted(value) if key == "target_modules" else value) != there:
@@ -382,7 +442,15 @@ def check_adapter_refusals(box):
                            ["target_modules", '"all-linear"', "--train lora:4"])
     (bad / "adapter_config.json").write_text(json.dumps(good), encoding="utf-8")
     yield from refused(box.run(f"{base} --train lora:4@qkv --lora-alpha 6 --adapter bad"),
-                       ["mlp", "none of this name"])
+                       ["target_modules", "q_proj, k_proj, v_proj;"])
+    yield from refused(box.run(f"{base} {SOME} --adapter bad"),
+                       ["adapter_config.json: target_modules", "q_proj, v_proj, up_proj;"])
+    some = fixture("llama-small/lora-some")
+    yield from refused(box.run(f"{base} {ADAPTED} --adapter {some}"),
+                       ["target_modules", "q_proj, k_proj, v_proj, o_proj", "give --train"])
+    answer = box.run(f"{base} --adapter {some}")
+    if answer.status or "--train lora:4@q+v+up, --lora-alpha 6" not in answer.err:
+        yield answer.err
     yield from refused(box.run(f"{base} --train norm1 --adapter bad"),
                        ["--adapter bad", "--train lora:RANK"])
     other = base.replace("llama-small", "gpt2-small")
@@ -400,8 +468,9 @@ def tests(box):
     yield "activations", check_activations(box)
     yield "flops", check_flops(box)
     yield "batch", check_batch(box)
+    yield "papers", check_papers(box)
     yield "refusals", check_refusals(box)
-    for name in MODELS:
+    for name in SETS:
         for dtype, bar in (("fp32", 1e-5), ("bf16", 1e-2), ("fp16", 1e-2)):
             yield f"reference/{name}/{dtype}", check_reference(box, name, dtype, bar)
         yield f"files/{name}", check_files(box, name)

@@ -25,7 +25,8 @@ PLACEMENTS = {
     "on the GPU": "-s ddp --save-every 1",
 }
 TRAINED = {"adapters": "--train lora:4", "adapters of q, k and v in tiles":
-           "--train lora:2@qkv --tiles 3", "adapters of 8 bits": "--train lora:4 --weight-bits 8",
+           "--train lora:2@qkv --tiles 3", "adapters of some": "--train lora:3@q+v+up",
+           "adapters of 8 bits": "--train lora:4 --weight-bits 8",
            "adapters of 4 bits": "--train lora:4@qkv --weight-bits 4 --tiles 2",
            "norms": "--train norm1,final-norm", "norms, in fp32": "--train norm2 --dtype fp32"}
 
@@ -146,7 +147,8 @@ def check_other(box):
     yield from train(box, f"{line} --train lora:4 --weights base2 --steps 3 --nvme drive")
     record = (box.folder / "drive" / "memwall.record").read_bytes()
     more = "run --resume --nvme drive --steps 5"
-    for other in ("--train lora:8", "--train lora:3", "--train lora:4@qkv", "--lora-alpha 8"):
+    for other in ("--train lora:8", "--train lora:3", "--train lora:4@qkv", "--train lora:4@q+v",
+                  "--lora-alpha 8"):
         answer = box.run(f"{more} {other}")
         if answer.status == 0 or f"{other.replace(' ', ' is ')}, it was " not in answer.err:
             yield f"{other}: status {answer.status}: {answer.err.strip()[-400:]}"

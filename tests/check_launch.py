@@ -402,6 +402,11 @@ def check_adapters(box):
         if failed or value(words, "--lora") != "adapter_config.json" or \
                 value(words, "--weight-bits") != "4-double":
             yield f"{target}: {failed} {words}"
+    box.write("answer.json", box.run(LORA + "lora:8@q,v -s zero2").out)
+    done = export(box, "accelerate")
+    config = {} if done.status else json.loads(text_of(box, "adapter_config.json"))
+    if config.get("target_modules") != ["q_proj", "v_proj"]:
+        yield f"of q and v: {done.err} {config}"
     for model, options, target, said in (
             ("llama-3.1-8b", "lora:16 -s zero3 --weight-bits 4", "deepspeed",
              ["--weight-bits 4", "whole on each GPU", "memwall does"]),

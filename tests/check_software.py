@@ -99,6 +99,11 @@ MEMORY = {
                        "buckets of gradients", 3e9),
     "memory.gradient_copies": ("2", f"{SMALL} -s ddp", "buckets of gradients", 4 * WEIGHTS),
     "memory.gradient_bytes": ("6", f"{SMALL} -s ddp", "wider gradients", 4 * WEIGHTS),
+    "memory.cast_bytes": ("2", f"{SMALL} -s ddp --grad-accum 2 --activation-checkpoint-interval 0",
+                          "copies of weights in 16 bits", 2 * WEIGHTS),
+    # Embeddings and norms.
+    "memory.frozen_bytes": ("4", f"{SMALL} -s ddp --train lora:8@qkv --weight-bits 4",
+                            "whole frozen weights in fp32", 2 * 768 * (50257 + 1024 + 25 * 2)),
     "memory.update_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
     "memory.update_lists": ("1", f"{SMALL} -s ddp", "the update's copies", None),
     "memory.update_flat": ("true", f"{SMALL} -s ddp --optimizer adafactor", "the update's copies",
@@ -420,6 +425,59 @@ def check_fetched(box):
                 yield f"{key}, {sums} micro-batches: {name} {then} s, {first} s before"
 
 
+# Software, options, bytes per parameter of parameters, gradients and state with four micro-batches,
+# and of what it takes beside them.
+CASTS, WIDER = "copies of weights in 16 bits", "wider gradients"
+SUMS = [
+    ("memwall", "-s ddp", 18, {}), ("ideal", "-s ddp", 18, {}), ("deepspeed", "-s ddp", 18, {}),
+    ("megatron", "-s ddp", 18, {}), ("nemo", "-s ddp", 16, {}),
+    ("megatron-2021", "-s ddp", 16, {WIDER: 2}), ("nanotron", "-s ddp", 18, {WIDER: 2}),
+    ("fsdp2-compile", "-s ddp", 16, {}), ("pytorch-fsdp-eager", "-s ddp", 16, {CASTS: 2}),
+    ("pytorch-2020", "-s ddp", 16, {}), ("hf-trainer", "-s ddp", 16, {CASTS: 2}),
+    # Recomputed layers are cast anew, and 16-bit parameters are none.
+    ("hf-trainer", "-s ddp --activation-checkpoint-interval 1", 16, {}),
+    ("hf-trainer", "-s ddp --optimizer adamw-pure", 8, {}),
+    ("memwall", "-s ddp --optimizer adamw-pure", 10, {}),
+    ("fsdp2-compile", "-s zero3 --gpus 4", 16 / 4, {}),
+    ("hf-trainer", "-s zero3 --gpus 4", 16 / 4, {}),
+    ("deepspeed", "-s zero3 --gpus 4", 18 / 4, {}),
+    ("megatron", "-s zero1 --gpus 4", 6 + 12 / 4, {}),
+]
+
+
+def check_sums(box):
+    params = 6_738_415_616
+    base = ("simulate -m llama-2-7b -H dgx-h100 --set gpu.memory_gib=1000 --gpus 1 --seq 512 "
+            "--batch 1 --grad-accum 4 --activation-checkpoint-interval 0")
+    for software, options, expected, beside in SUMS:
+        told = answer(box, f"{base} --software {software} {options}")
+        rows = {row["purpose"]: row["bytes"] for row in told.get("ledger", [])
+                if row["tier"] == "gpu"}
+        each = sum(rows.get(purpose, 0) for purpose in
+                   ("parameters", "gradients", "optimizer-state")) / params
+        more = {what: count / params for what, count in taken(told).items()
+                if what in (CASTS, WIDER)} if rows else {}
+        if abs(each / expected - 1) > 0.005 or set(more) != set(beside) or \
+                any(abs(more[what] - count) > 0.02 for what, count in beside.items()):
+            yield f"{software} {options}: {each} bytes per parameter, {more}, {told.get('error')}"
+
+
+def check_sums_elsewhere(box):
+    """A file asks DeepSpeed for what the plan has, and a run sums in fp32 alone."""
+    small = f"plan -m {ROOT}/tests/fixtures/llama-small/config.json -H rtx4090 --batch 1 --seq 16"
+    for software, expected in (("deepspeed", {"grad_accum_dtype": "fp32"}), ("hf-trainer", None)):
+        done = box.run(f"{small} -s zero2 --grad-accum 2 --software {software} "
+                       "--write-deepspeed ds.json")
+        found = json.loads((box.folder / "ds.json").read_text(encoding="utf-8"))
+        if done.status or found.get("data_types") != expected:
+            yield f"{software}: {done.err} {found.get('data_types')}"
+    done = box.run(f"{small} -s ddp --grad-accum 2 --software hf-trainer --commit none -o sums.txt")
+    box.write("text.txt", "ab" * 2000)
+    yield from refused(box.run("run --plan sums.txt -H rtx4090 --data text.txt --backend cpu "
+                               "--steps 1"),
+                       ["sums micro-batches in bf16", "--software memwall"])
+
+
 def check_update_bytes(values):
     """What the update moves goes with the gradient that it gets: it reads and writes 12 bytes of
     fp32 state, reads the gradient, and once the norm is known a pass before it scales that."""
@@ -709,6 +767,8 @@ def tests(box):
         yield f"memory/{key}", check_memory(box, key, *row)
     for gpus, options in sixth(HOST_MEMORY):
         yield f"memory/host {gpus} {options}", check_host_memory(box, gpus, options)
+    yield "sums", check_sums(box)
+    yield "sums elsewhere", check_sums_elsewhere(box)
     yield "memory/room", check_room(box)
     yield "host too late", check_late(box)
     yield "update beside backward", check_beside(box)

@@ -326,6 +326,11 @@ draw_adapters(GRand *random, struct mw_trained *trained)
             trained->adapted |= UINT32_C(1) << adapted;
     }
     trained->rank = trained->adapted ? pick(random, 1, 4) : 0;
+    for (int i = 0; i < MW_TARGET_COUNT; i++)
+        if (trained->adapted >> mw_target_operator(i) & 1 && once_in(random, 4))
+            trained->bare |= UINT32_C(1) << i;
+    if (!mw_targets_suit(trained->adapted, trained->bare))
+        trained->bare = 0;
 }
 
 /* Some operators are not trained; the embedding is, or another one before the end of the model. */
@@ -461,6 +466,7 @@ draw_spread(struct random_request *request)
     s->partition = MW_PARTITION_BANDWIDTH;
     s->trained.adapted = 0;
     s->trained.rank = 0;
+    s->trained.bare = 0;
     if (mw_optimizer_orthogonalizes(s->optimizer))
         s->optimizer = 0;
     request->model.experts = ep * (1 + request->seed / 6 % 3);
@@ -532,6 +538,7 @@ random_request_software(struct random_request *request)
     request->hardware.reduces_at_end = request->seed % 4 == 3;
     request->hardware.all_reduces_at_end = request->seed % 4 == 3;
     request->hardware.reduced_type = (int)(request->seed / 4 % MW_REDUCED_TYPE_COUNT);
+    request->hardware.memory_use.sums_as_made = request->seed / 12 % 3 == 0;
 }
 
 void

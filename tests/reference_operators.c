@@ -31,7 +31,29 @@ struct lora {
     enum mw_operator operator_; /* MW_OPERATOR_NONE: there is none */
     int64_t rank, inputs;
     double scale;
+    uint32_t bare; /* matrices without, as bits 1 << enum mw_target */
 };
+
+/* The number of a row's matrix among those of the product. */
+static int
+matrix_of(const struct mw_reference_pass *r, const struct mw_reference_product *p, int64_t row)
+{
+    if (p->operator_ == MW_OPERATOR_QKV)
+        return row < r->q ? MW_TARGET_Q : row < r->q + r->kv ? MW_TARGET_K : MW_TARGET_V;
+    if (p->operator_ != MW_OPERATOR_MLP_UP)
+        return MW_TARGET_COUNT;
+    return p->rows > r->d->ffn && row < r->d->ffn ? MW_TARGET_GATE : MW_TARGET_UP;
+}
+
+static int64_t
+adapted_rows(const struct mw_reference_pass *r, const struct mw_reference_product *p, uint32_t bare)
+{
+    int64_t rows = 0;
+
+    for (int64_t i = 0; i < p->rows; i++)
+        rows += !(bare >> matrix_of(r, p, i) & 1);
+    return rows;
+}
 
 static struct lora
 lora_of(const struct mw_reference_pass *r, const struct mw_reference_product *p)
@@ -44,20 +66,26 @@ lora_of(const struct mw_reference_pass *r, const struct mw_reference_product *p)
     if (!lora.operator_)
         return lora;
     int64_t elements = mw_weights_operator_elements(r->d, lora.operator_);
-    lora.inputs = (elements / lora.rank - p->rows) / p->in;
+    lora.bare = r->d->lora_bare & mw_targets_of((int)p->operator_);
+    lora.inputs = (elements / lora.rank - adapted_rows(r, p, lora.bare)) / p->in;
     lora.scale = r->d->lora_alpha / (double)lora.rank;
     return lora;
 }
 
+/* Which A its matrix has; -1: none. */
 static int64_t
 input_of(const struct mw_reference_pass *r, const struct mw_reference_product *p,
          const struct lora *lora, int64_t row)
 {
+    int matrix = matrix_of(r, p, row), first = 0;
+
+    if (lora->bare >> matrix & 1)
+        return -1;
     if (lora->inputs == 1)
         return 0;
-    if (p->operator_ == MW_OPERATOR_QKV)
-        return row < r->q ? 0 : row < r->q + r->kv ? 1 : 2;
-    return row >= r->d->ffn;
+    for (int m = matrix_of(r, p, 0); m < matrix; m++)
+        first += !(lora->bare >> m & 1);
+    return first;
 }
 
 /* out[inputs * rank] = A x, of one token. */
@@ -84,10 +112,13 @@ adapt(const struct mw_reference_pass *r, const struct mw_reference_product *p, d
     const double *b = a + lora.inputs * lora.rank * p->in;
     for (int64_t t = 0; t < r->tokens; t++) {
         reduce(a, &lora, x + t * p->in, p->in, u);
-        for (int64_t i = 0; i < p->rows; i++)
-            for (int64_t k = 0; k < lora.rank; k++)
+        for (int64_t i = 0, of_b = 0; i < p->rows; i++) {
+            int64_t input = input_of(r, p, &lora, i);
+            for (int64_t k = 0; k < lora.rank && input >= 0; k++)
                 y[t * p->rows + i] +=
-                    lora.scale * b[i * lora.rank + k] * u[input_of(r, p, &lora, i) * lora.rank + k];
+                    lora.scale * b[of_b * lora.rank + k] * u[input * lora.rank + k];
+            of_b += input >= 0;
+        }
     }
 }
 
@@ -106,13 +137,16 @@ adapt_back(const struct mw_reference_pass *r, const struct mw_reference_product 
     for (int64_t t = 0; t < r->tokens; t++) {
         reduce(a, &lora, x + t * p->in, p->in, u);
         memset(du, 0, (size_t)width * sizeof *du);
-        for (int64_t i = 0; i < p->rows; i++)
-            for (int64_t k = 0; k < lora.rank; k++) {
-                int64_t at = input_of(r, p, &lora, i) * lora.rank + k;
+        for (int64_t i = 0, of_b = 0; i < p->rows; i++) {
+            int64_t input = input_of(r, p, &lora, i);
+            for (int64_t k = 0; k < lora.rank && input >= 0; k++) {
+                int64_t at = input * lora.rank + k;
                 double d = lora.scale * dy[t * p->rows + i];
-                db[i * lora.rank + k] += d * u[at];
-                du[at] += d * b[i * lora.rank + k];
+                db[of_b * lora.rank + k] += d * u[at];
+                du[at] += d * b[of_b * lora.rank + k];
             }
+            of_b += input >= 0;
+        }
         for (int64_t i = 0; i < width; i++)
             for (int64_t j = 0; j < p->in; j++) {
                 da[i * p->in + j] += du[i] * x[t * p->in + j];

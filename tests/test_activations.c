@@ -73,6 +73,7 @@ check_count(const char *name, int64_t batch, int64_t seq, int64_t interval,
     model.dropout = false; /* its masks would be room to spare */
     decoder.lora_rank = trained.rank;
     decoder.lora_adapted = trained.adapted;
+    decoder.lora_bare = trained.bare;
     struct mw_sizing *sizing = size_up(&model, &hardware, batch, seq, interval, trained, 1, 0);
     const struct mw_buffer *activations = &sizing->buffers[MW_BUFFER_ACTIVATIONS];
     int64_t layers = interval ? MIN(interval, model.layers) : model.layers;
@@ -125,31 +126,39 @@ check_spread(const char *name, int64_t ep, int64_t batch, int64_t interval, doub
 }
 
 #define IS(operator_) (UINT32_C(1) << MW_OPERATOR_##operator_)
+#define BARE(target) (UINT32_C(1) << MW_TARGET_##target)
 #define LAYER_PRODUCTS (IS(QKV) | IS(PROJECTION) | IS(MLP_UP) | IS(MLP_DOWN))
 
-/* A run trains all of a mixture's MLP. */
+/* A run trains all of a mixture's MLP; matrices in one tensor have one adapter. */
 static bool
 may_train(const char *name, const struct mw_trained *trained)
 {
     const uint32_t mlp = IS(MLP_UP) | IS(MLP_DOWN);
+    struct mw_decoder decoder = mw_test_decoder(name);
+    struct mw_operator_dims dims = mw_decoder_dims(&decoder);
 
-    return !mw_test_decoder(name).experts || (!(trained->frozen & mlp) && !trained->rank);
+    if (trained->bare && !mw_dims_have(&dims, MW_HAS(QKV_APART) | MW_HAS(GATE_APART)))
+        return false;
+    return !decoder.experts || (!(trained->frozen & mlp) && !trained->rank);
 }
 
 static void
 check_counts(const char *name)
 {
     static const struct mw_trained some[] = {
-        {0, 0, 0},
-        {IS(QKV), 0, 0},
-        {IS(PROJECTION) | IS(MLP_UP), 0, 0},
-        {IS(MLP_DOWN) | IS(NORM1), 0, 0},
-        {LAYER_PRODUCTS, 0, 0},
-        {LAYER_PRODUCTS | IS(EMBEDDING) | IS(NORM1) | IS(LOGITS), 0, 0},
-        {LAYER_PRODUCTS, LAYER_PRODUCTS, 4},
-        {LAYER_PRODUCTS, IS(QKV) | IS(MLP_UP), 3},
-        {IS(MLP_DOWN), IS(MLP_DOWN), 8},
-        {LAYER_PRODUCTS | IS(NORM2), IS(PROJECTION), 1},
+        {0, 0, 0, 0},
+        {IS(QKV), 0, 0, 0},
+        {IS(PROJECTION) | IS(MLP_UP), 0, 0, 0},
+        {IS(MLP_DOWN) | IS(NORM1), 0, 0, 0},
+        {LAYER_PRODUCTS, 0, 0, 0},
+        {LAYER_PRODUCTS | IS(EMBEDDING) | IS(NORM1) | IS(LOGITS), 0, 0, 0},
+        {LAYER_PRODUCTS, LAYER_PRODUCTS, 4, 0},
+        {LAYER_PRODUCTS, IS(QKV) | IS(MLP_UP), 3, 0},
+        {IS(MLP_DOWN), IS(MLP_DOWN), 8, 0},
+        {LAYER_PRODUCTS | IS(NORM2), IS(PROJECTION), 1, 0},
+        {LAYER_PRODUCTS, IS(QKV), 4, BARE(K)},
+        {LAYER_PRODUCTS, LAYER_PRODUCTS, 3, BARE(Q) | BARE(V) | BARE(GATE)},
+        {IS(MLP_UP), IS(MLP_UP), 5, BARE(UP)},
     };
 
     for (int64_t interval = 0; interval <= 2; interval++)

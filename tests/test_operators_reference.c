@@ -23,6 +23,7 @@ struct variant {
     .rope_theta = 10000, .rope_scaling = {1, 0, 0, 0}
 
 #define LORA(r, alpha, operators) .lora_rank = r, .lora_alpha = alpha, .lora_adapted = operators
+#define BARE(target) (UINT32_C(1) << MW_TARGET_##target)
 #define ADAPTED(operator_) (UINT32_C(1) << MW_OPERATOR_##operator_)
 #define ALL_ADAPTED (ADAPTED(QKV) | ADAPTED(PROJECTION) | ADAPTED(MLP_UP) | ADAPTED(MLP_DOWN))
 
@@ -42,6 +43,13 @@ static struct variant tiny[] = {
       LORA(2, 3, ALL_ADAPTED)}},
     {"llama-lora", {LLAMA(7, 4, 2, 4, 9, 11), LORA(3, 6, ALL_ADAPTED)}},
     {"qwen3-lora", {LLAMA(7, 4, 2, 4, 9, 11), .qk_norm = true, LORA(2, 2, ALL_ADAPTED)}},
+    {"llama-lora-q-v", {LLAMA(7, 4, 2, 4, 9, 11), LORA(3, 6, ADAPTED(QKV)), .lora_bare = BARE(K)}},
+    {"llama-lora-k-gate",
+     {LLAMA(7, 4, 2, 4, 9, 11), LORA(2, 5, ADAPTED(QKV) | ADAPTED(MLP_UP)),
+      .lora_bare = BARE(Q) | BARE(V) | BARE(UP)}},
+    {"qwen3-lora-v-up",
+     {LLAMA(7, 4, 2, 4, 9, 11), .qk_norm = true, LORA(2, 2, ALL_ADAPTED),
+      .lora_bare = BARE(Q) | BARE(K) | BARE(GATE)}},
     {"llama-tied-bias",
      {LLAMA(5, 2, 1, 6, 7, 9), .tied_embedding = true, .attention_bias = true,
       .projection_bias = true, .mlp_bias = true}},

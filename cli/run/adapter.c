@@ -7,21 +7,16 @@
 #include "cli/options.h"
 #include "cli/run/options.h"
 #include "model/model.h"
+#include "planner/settings/table.h"
 
-/* "lora:4@qkv+mlp-up".  g_free it. */
+/* "lora:4@q+v".  g_free it. */
 static char *
 train_text(const struct mw_adapter_config *config)
 {
-    GString *text = g_string_new(NULL);
-    char between = '@';
+    const struct mw_trained trained = {
+        .adapted = config->adapted, .rank = config->rank, .bare = config->bare};
 
-    g_string_printf(text, "lora:%" G_GINT64_FORMAT, config->rank);
-    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        if (config->adapted >> i & 1) {
-            g_string_append_printf(text, "%c%s", between, mw_operator_name(i));
-            between = '+';
-        }
-    return g_string_free(text, FALSE);
+    return mw_setting_adapters_text(&trained);
 }
 
 static void

@@ -258,6 +258,7 @@ take_start(JsonObject *object, const char *origin, struct cli_run_homes *homes, 
     homes->decoder.lora_rank = planned->lora_rank;
     homes->decoder.lora_alpha = planned->lora_alpha;
     homes->decoder.lora_adapted = planned->lora_adapted;
+    homes->decoder.lora_bare = planned->lora_bare;
     if (!training)
         return true;
     if (!mw_json_get_string(training, "weights", origin, &weights, error) ||

@@ -6,6 +6,8 @@
  * product; where a checkpoint has these matrices in one tensor there is one A.  Each B is a product
  * of its own, into the columns of y that its matrix has.  What the A's give is kept, times s; in
  * backward, once the gradients of the B's are made of it, its own gradient takes its place.
+ *
+ * Where some of these matrices have no adapter y is cleared first, for the product adds to all.
  */
 #include "exec/operators/internal.h"
 
@@ -37,11 +39,13 @@ adapted(const struct mw_compute *compute)
 
 static void
 add_target(struct adapters *a, const struct mw_compute *c, const struct mw_operator_linear *l,
-           int64_t column, int64_t rows)
+           int64_t column, int64_t rows, enum mw_target target)
 {
     int64_t before =
         a->targets ? a->target[a->targets - 1].first_row + a->target[a->targets - 1].rows : 0;
 
+    if (c->decoder->lora_bare >> target & 1)
+        return;
     a->target[a->targets++] = (struct target){
         .first_row = before,
         .rows = rows,
@@ -49,6 +53,15 @@ add_target(struct adapters *a, const struct mw_compute *c, const struct mw_opera
         .y = mw_operator_at(c, l->y, column),
         .dy = mw_operator_read_at(c, l->dy, column),
     };
+}
+
+/* Of what is not q, k and v: the gate comes before up; others are whole operators. */
+static enum mw_target
+first_target(const struct mw_compute *adapted, const struct mw_operator_linear *linear)
+{
+    return adapted->operator_ != MW_OPERATOR_MLP_UP ? MW_TARGET_COUNT
+           : linear->twin                           ? MW_TARGET_GATE
+                                                    : MW_TARGET_UP;
 }
 
 /* One linear may be of several matrices: q, k and v side by side, gate and up one behind the
@@ -67,18 +80,18 @@ adapters_of(const struct mw_compute *c)
 
     if (own.operator_ == MW_OPERATOR_QKV && linears == 1) {
         int64_t q = mw_decoder_q(decoder), kv = mw_decoder_kv(decoder);
-        add_target(&a, c, &a.linear, 0, q);
-        add_target(&a, c, &a.linear, q, kv);
-        add_target(&a, c, &a.linear, q + kv, kv);
+        add_target(&a, c, &a.linear, 0, q, MW_TARGET_Q);
+        add_target(&a, c, &a.linear, q, kv, MW_TARGET_K);
+        add_target(&a, c, &a.linear, q + kv, kv, MW_TARGET_V);
     }
     for (int i = 0; i < linears && own.operator_ == MW_OPERATOR_QKV && linears > 1; i++) {
         struct mw_operator_linear linear = mw_operator_linear_at(&own, i);
-        add_target(&a, c, &linear, 0, linear.rows);
+        add_target(&a, c, &linear, 0, linear.rows, (enum mw_target)(MW_TARGET_Q + i));
     }
     if (own.operator_ != MW_OPERATOR_QKV)
-        add_target(&a, c, &a.linear, 0, a.linear.out);
+        add_target(&a, c, &a.linear, 0, a.linear.out, first_target(&own, &a.linear));
     if (a.linear.twin)
-        add_target(&a, c, &a.linear, a.linear.twin, a.linear.out);
+        add_target(&a, c, &a.linear, a.linear.twin, a.linear.out, MW_TARGET_UP);
     a.inputs = (int)(mw_decoder_lora_width(decoder, (int)own.operator_) / a.rank);
     return a;
 }
@@ -252,23 +265,29 @@ scale_kept(const struct mw_operators *operators, const struct mw_compute *comput
                                   a.linear.tokens * width_of(&a));
 }
 
-/* The residual stream, to which adapters and product are added. */
+/* What adapters and product are added to: the residual stream, or nothing. */
 static void
-begin_residual(const struct mw_operators *operators, const struct mw_compute *compute)
+begin(const struct mw_operators *operators, const struct mw_compute *compute)
 {
     struct adapters a = adapters_of(compute);
+    struct mw_compute own = adapted(compute);
+    bool bare = compute->decoder->lora_bare & mw_targets_of((int)own.operator_);
+    int64_t width = own.operator_ == MW_OPERATOR_QKV ? mw_operator_qkv_width(compute)
+                                                     : (a.linear.twin ? 2 : 1) * a.linear.out;
     bool down = compute->operator_ == MW_OPERATOR_MLP_DOWN_LORA;
     const void *from = down ? compute->layer->x2 : compute->layer->x;
 
     if (a.linear.residual)
         operators->kernels->copy_rows(operators->device, a.linear.y, from, a.linear.tokens,
                                       a.linear.out, a.linear.out);
+    else if (bare)
+        operators->kernels->clear(operators->device, a.linear.y,
+                                  a.linear.tokens * width *
+                                      mw_compute_element_bytes(compute->dtype));
 }
 
 const struct mw_operator_runner mw_run_lora = {
-    .forward = {.before = begin_residual,
-                .between = scale_kept,
-                .products_before = products_before_forward},
+    .forward = {.before = begin, .between = scale_kept, .products_before = products_before_forward},
     .backward = {.between = scale_kept, .products_before = products_before_backward},
     .products = lora_products,
 };

@@ -23,7 +23,8 @@ uint64_t
 mw_frozen_adapters(const struct mw_decoder *decoder)
 {
     uint64_t numbers[3] = {(uint64_t)decoder->lora_rank, 0,
-                           mw_operators_stored(decoder->lora_adapted)};
+                           mw_operators_stored(decoder->lora_adapted) | (uint64_t)decoder->lora_bare
+                                                                            << 32};
 
     memcpy(&numbers[1], &decoder->lora_alpha, sizeof decoder->lora_alpha);
     return decoder->lora_rank ? mw_commit_checksum(numbers, sizeof numbers) : 0;

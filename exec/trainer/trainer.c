@@ -363,15 +363,21 @@ check_checkpoints(const struct mw_plan *plan, GError **error)
 static bool
 check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 {
-    bool one = true;
+    bool one = true, sums = true;
 
     for (uint32_t i = 0; i < plan->work_count; i++)
         one &= plan->works[i].kind != MW_OP_COMPUTE || plan->works[i].dtype == dtype;
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
         const struct mw_tensor *tensor = &plan->tensors[i];
         one &= (tensor->dtype == dtype || (!tensor->trainable && mw_narrow_is(tensor))) &&
-               tensor->gradient_dtype == (tensor->summed ? MW_DTYPE_FP32 : dtype);
+               (tensor->summed || tensor->gradient_dtype == dtype);
+        sums &= !tensor->summed || tensor->gradient_dtype == MW_DTYPE_FP32;
     }
+    if (one && !sums)
+        return mw_refuse(error,
+                         "the plan sums micro-batches in %s, and a run in fp32: plan with "
+                         "{software=memwall}, or without accumulation",
+                         mw_dtype_name(dtype));
     if (!one)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the executor computes in one data type; this plan has several");

@@ -175,11 +175,12 @@ reduce_scatter(struct builder *b, const struct part *part, uint32_t slot)
     return arrives ? MW_NONE : target;
 }
 
-/* The first micro-batch reads an element and writes a 4-byte sum; later ones also read the sum. */
+/* The first micro-batch reads an element and writes a sum; later ones also read the sum. */
 static uint32_t
 work_accumulate(struct builder *b, const struct part *part, bool host, int64_t params)
 {
-    int64_t element_bytes = b->sizing->element_bytes + (part->visit->micro_batch > 0 ? 8 : 4);
+    int64_t passes = part->visit->micro_batch > 0 ? 2 : 1;
+    int64_t element_bytes = b->sizing->element_bytes + passes * b->sizing->sum_element_bytes;
 
     return mw_work_accumulate(b, mw_sizing_tensor_operator(b->sizing, part->number), host,
                               element_bytes * params, params);

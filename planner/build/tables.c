@@ -249,8 +249,7 @@ add_tensors(struct builder *b)
                 .layer = layer < 0 ? -1 : (int32_t)mw_sizing_model_layer(s, layer),
                 .operators = operator_bits(class, tensor),
                 .dtype = tensor->dtype,
-                .gradient_dtype =
-                    trained && s->gradients_summed ? MW_DTYPE_FP32 : s->settings.dtype,
+                .gradient_dtype = trained ? s->sum_dtype : s->settings.dtype,
                 .summed = trained && s->gradients_summed,
                 .trainable = trained,
                 .tiles = tensor->tiles,

@@ -103,7 +103,8 @@ struct mw_deepspeed_buffers mw_deepspeed_buffers(const struct mw_sizing *sizing)
 struct mw_deepspeed_facts {
     double micro_batch;
     int64_t grad_accum;
-    bool sums_leave; /* mw_deepspeed_sums_leave */
+    bool sums_leave;   /* mw_deepspeed_sums_leave */
+    bool sums_as_made; /* in the model's type, as DeepSpeed does where no file says another */
     double train_batch;
     int64_t prefetch_elements;     /* parameters fetched ahead */
     int64_t live_elements;         /* most parameters held on a GPU at a time */

@@ -275,16 +275,16 @@ mw_deepspeed_sums_leave(const struct mw_sizing *sizing)
            !sizing->ledger[MW_TIER_GPU][MW_PURPOSE_GRADIENTS];
 }
 
-/* A plan sums micro-batches in fp32.  DeepSpeed does so at stages 1 to 3 if the file asks for it;
- * at stage 0 it would refuse the file.  At stage 2 its sums would be on the GPU then, where the
- * plan has no room for them. */
+/* A plan sums micro-batches in fp32, unless the software does not.  DeepSpeed does so at stages 1
+ * to 3 if the file asks for it; at stage 0 it would refuse the file.  At stage 2 its sums would be
+ * on the GPU then, where the plan has no room for them. */
 static void
 add_sums(JsonBuilder *json, const struct mw_settings *settings,
          const struct mw_deepspeed_facts *facts)
 {
     bool sums = facts->grad_accum > 1 || settings->layout == MW_LAYOUT_PAPER20;
 
-    if (!sums || facts->sums_leave || mw_deepspeed_stage(settings) == 0)
+    if (!sums || facts->sums_as_made || facts->sums_leave || mw_deepspeed_stage(settings) == 0)
         return;
     begin(json, "data_types");
     add_text(json, "grad_accum_dtype", "fp32");
@@ -351,6 +351,7 @@ mw_deepspeed_text_of(const struct mw_sizing *sizing)
         .micro_batch = s->micro_batch,
         .grad_accum = s->grad_accum,
         .sums_leave = mw_deepspeed_sums_leave(sizing),
+        .sums_as_made = sizing->sum_dtype != MW_DTYPE_FP32,
         .train_batch = s->micro_batch * mw_settings_batch_gpus(s) * s->grad_accum,
         .prefetch_elements = part * s->prefetch,
         .live_elements = part * (s->prefetch + 1),

@@ -78,6 +78,9 @@ mw_settings_adapt(const struct mw_settings *settings, struct mw_decoder *decoder
     decoder->lora_alpha =
         settings->lora_alpha > 0 ? settings->lora_alpha : (double)settings->trained.rank;
     decoder->lora_adapted = settings->trained.adapted;
+    decoder->lora_bare = settings->trained.bare;
+    if (decoder->kind == MW_DECODER_GPT2) /* there is no gate to leave out */
+        decoder->lora_bare &= ~(UINT32_C(1) << MW_TARGET_GATE);
 }
 
 double

@@ -226,7 +226,9 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_MEMORY, "train", MW_SETTING_TRAIN, FIELD(trained), 0, 0, "all", NULL,
      "lora:RANK|OPERATORS|all",
      "train adapters of that rank (LoRA) of the layers' products qkv, projection, mlp-up and "
-     "mlp-down, or of some of these (lora:16@qkv+mlp-up), or these operators' own parameters, and "
+     "mlp-down, or of some of these (lora:16@qkv+mlp-up) or of their matrices q, k, v, o, gate, up "
+     "and down (lora:16@q,v), also by PEFT's names (q_proj); or these operators' own parameters; "
+     "and "
      "leave all others as they are, without gradients or optimizer state (default all); OPERATORS "
      "are some of these, separated by commas, with lora:RANK or without: "},
     {MW_SETTINGS_MEMORY, "lora-alpha", MW_SETTING_REAL, FIELD(lora_alpha), 1e-3,
@@ -500,39 +502,90 @@ parse_depths(const struct mw_setting *setting, const char *text, struct mw_setti
     return true;
 }
 
-/* Tensors of checkpoints, which other programs train by name, and the operators that have them. */
-static const char *
-operator_of_tensor(const char *name)
+/* Names of matrices: short ones, and those of the modules that PEFT adapts, by the end of their
+ * path.  Modules of one name in two places are of two operators (GPT-2's c_proj). */
+struct module {
+    const char *name;
+    enum mw_operator operator_, other; /* other: NONE where the name is of one alone */
+    uint32_t targets;                  /* bits 1 << enum mw_target; 0: all of the operator's */
+};
+
+#define TARGET(name) (UINT32_C(1) << MW_TARGET_##name)
+#define MODULE(name_, of, targets_)                                                                \
+    {                                                                                              \
+        .name = name_, .operator_ = MW_OPERATOR_##of, .targets = targets_                          \
+    }
+
+static const struct module *
+module_named(const char *name)
 {
-    static const struct {
-        const char *name, *operator_;
-    } tensors[] = {
-        {"q_proj", "qkv"},          {"k_proj", "qkv"},
-        {"v_proj", "qkv"},          {"qkv_proj", "qkv"},
-        {"query_key_value", "qkv"}, {"c_attn", "qkv"},
-        {"o_proj", "projection"},   {"out_proj", "projection"},
-        {"gate_proj", "mlp-up"},    {"up_proj", "mlp-up"},
-        {"gate_up_proj", "mlp-up"}, {"fc1", "mlp-up"},
-        {"c_fc", "mlp-up"},         {"down_proj", "mlp-down"},
-        {"fc2", "mlp-down"},        {"embed_tokens", "embedding"},
-        {"wte", "embedding"},       {"lm_head", "logits"},
+    static const struct module modules[] = {
+        MODULE("q", QKV, TARGET(Q)),
+        MODULE("q_proj", QKV, TARGET(Q)),
+        MODULE("k", QKV, TARGET(K)),
+        MODULE("k_proj", QKV, TARGET(K)),
+        MODULE("v", QKV, TARGET(V)),
+        MODULE("v_proj", QKV, TARGET(V)),
+        MODULE("qkv_proj", QKV, 0),
+        MODULE("query_key_value", QKV, 0),
+        MODULE("c_attn", QKV, 0),
+        MODULE("Wqkv", QKV, 0),
+        MODULE("o", PROJECTION, 0),
+        MODULE("o_proj", PROJECTION, 0),
+        MODULE("out_proj", PROJECTION, 0),
+        MODULE("dense", PROJECTION, 0),
+        MODULE("attn.c_proj", PROJECTION, 0),
+        MODULE("gate", MLP_UP, TARGET(GATE)),
+        MODULE("gate_proj", MLP_UP, TARGET(GATE)),
+        MODULE("up", MLP_UP, TARGET(UP)),
+        MODULE("up_proj", MLP_UP, TARGET(UP)),
+        MODULE("gate_up_proj", MLP_UP, 0),
+        MODULE("fc1", MLP_UP, 0),
+        MODULE("fc_in", MLP_UP, 0),
+        MODULE("c_fc", MLP_UP, 0),
+        MODULE("dense_h_to_4h", MLP_UP, 0),
+        MODULE("down", MLP_DOWN, 0),
+        MODULE("down_proj", MLP_DOWN, 0),
+        MODULE("fc2", MLP_DOWN, 0),
+        MODULE("fc_out", MLP_DOWN, 0),
+        MODULE("dense_4h_to_h", MLP_DOWN, 0),
+        MODULE("mlp.c_proj", MLP_DOWN, 0),
+        {"c_proj", MW_OPERATOR_PROJECTION, MW_OPERATOR_MLP_DOWN, 0},
+        MODULE("embed_tokens", EMBEDDING, 0),
+        MODULE("wte", EMBEDDING, 0),
+        MODULE("lm_head", LOGITS, 0),
     };
 
-    for (size_t i = 0; i < G_N_ELEMENTS(tensors); i++)
-        if (!strcmp(name, tensors[i].name))
-            return tensors[i].operator_;
+    for (size_t i = 0; i < G_N_ELEMENTS(modules); i++)
+        if (!strcmp(name, modules[i].name))
+            return &modules[i];
     return NULL;
+}
+
+static bool
+has_adapters(int operator_)
+{
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        if (operator_ && mw_operator_row(i)->adapts == (enum mw_operator)operator_)
+            return true;
+    return false;
 }
 
 /* What follows "there is no operator 'x'"; g_free it. */
 static char *
 why_no_operator(const char *name)
 {
-    const char *operator_ = operator_of_tensor(name);
+    const struct module *module = module_named(name);
 
     if (!strcmp(name, "lora") || !strcmp(name, "qlora"))
         return mw_spelled(", and adapters have a rank: {train=lora:16}");
-    return operator_ ? g_strdup_printf(", and %s has that tensor", operator_) : g_strdup("");
+    if (!module)
+        return g_strdup("");
+    if (has_adapters((int)module->operator_))
+        return mw_spelled_printf(", and %s has that matrix, which may have adapters: "
+                                 "{train=lora:16@%s}",
+                                 mw_operator_name((int)module->operator_), name);
+    return g_strdup_printf(", and %s has that tensor", mw_operator_name((int)module->operator_));
 }
 
 static bool
@@ -542,7 +595,7 @@ refuse_trained(const struct mw_setting *setting, const char *text, const char *f
     g_autofree char *names = operator_names(0, ", ");
 
     return mw_refuse(error,
-                     "{%s=%s}: %s; must be %s, lora:RANK, lora:RANK@OPERATOR+OPERATOR, or "
+                     "{%s=%s}: %s; must be %s, lora:RANK, lora:RANK@q+v, lora:RANK@OPERATOR, or "
                      "some of %s, separated by commas",
                      setting->name, text, fault, setting->open, names);
 }
@@ -570,15 +623,6 @@ find_operator(const char *name, bool (*may)(int operator_))
     return i;
 }
 
-static bool
-has_adapters(int operator_)
-{
-    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
-        if (operator_ && mw_operator_row(i)->adapts == (enum mw_operator)operator_)
-            return true;
-    return false;
-}
-
 static uint32_t
 all_that(bool (*may)(int operator_))
 {
@@ -592,28 +636,89 @@ all_that(bool (*may)(int operator_))
 #define LORA "lora:"
 #define RANK_MAX (1 << 20)
 
-/* "qkv+mlp-down". */
+/* Which operators have adapters, and which of the matrices of these. */
+struct adapted {
+    uint32_t operators, targets; /* bits 1 << enum mw_operator, 1 << enum mw_target */
+};
+
+/* Of an operator's own name, or a module's; none: it has no adapters. */
+static struct adapted
+adapted_by(const char *name)
+{
+    int i = find_operator(name, has_adapters);
+    const struct module *module = module_named(name);
+
+    if (i < MW_OPERATOR_COUNT)
+        return (struct adapted){UINT32_C(1) << i, mw_targets_of(i)};
+    if (!strcmp(name, "all-linear"))
+        return (struct adapted){all_that(has_adapters), (1u << MW_TARGET_COUNT) - 1};
+    if (!module || !has_adapters((int)module->operator_))
+        return (struct adapted){0, 0};
+    uint32_t other = module->other ? UINT32_C(1) << module->other : 0;
+    return (struct adapted){UINT32_C(1) << module->operator_ | other,
+                            module->targets ? module->targets
+                                            : mw_targets_of((int)module->operator_)};
+}
+
+/* Whether some of it is there already: an operator is, or of one with several matrices one of
+ * these. */
+static bool
+overlaps(const struct mw_trained *trained, uint32_t targets, struct adapted more)
+{
+    uint32_t both = trained->adapted & more.operators;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        if (both >> i & 1 && (!mw_targets_of(i) || mw_targets_of(i) & targets & more.targets))
+            return true;
+    return false;
+}
+
+static uint32_t
+targets_of_all(uint32_t operators)
+{
+    uint32_t all = 0;
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        all |= operators >> i & 1 ? mw_targets_of(i) : 0;
+    return all;
+}
+
+/* One more of "q+v+mlp-down". */
+static bool
+add_adapted(const struct mw_setting *setting, const char *text, const char *name,
+            struct mw_trained *trained, GError **error)
+{
+    uint32_t targets = targets_of_all(trained->adapted) & ~trained->bare;
+    struct adapted more = adapted_by(name);
+
+    if (!more.operators || overlaps(trained, targets, more)) {
+        g_autofree char *fault = g_strdup_printf(
+            "'%s' %s", name,
+            more.operators ? "is given twice"
+                           : "has no adapters: qkv (of it q, k, v), projection (o), mlp-up (of it "
+                             "gate, up) and mlp-down (down) do, by these names or PEFT's, such as "
+                             "q_proj, or all-linear");
+        return refuse_trained(setting, text, fault, error);
+    }
+    trained->adapted |= more.operators;
+    trained->bare = targets_of_all(trained->adapted) & ~(targets | more.targets);
+    return true;
+}
+
+/* "q+v+mlp-down". */
 static bool
 parse_adapted(const struct mw_setting *setting, const char *text, const char *list,
               struct mw_trained *trained, GError **error)
 {
     g_auto(GStrv) names = g_strsplit(list, "+", -1);
 
-    for (guint n = 0; n == 0 || names[n]; n++) {
-        int i = find_operator(names[n] ? names[n] : "", has_adapters);
-        if (i == MW_OPERATOR_COUNT || trained->adapted >> i & 1) {
-            g_autofree char *fault = g_strdup_printf(
-                "'%s' %s", names[n] ? names[n] : "",
-                i < MW_OPERATOR_COUNT ? "is given twice"
-                                      : "has no adapters: qkv, projection, mlp-up and mlp-down do");
-            return refuse_trained(setting, text, fault, error);
-        }
-        trained->adapted |= UINT32_C(1) << i;
-    }
+    for (guint n = 0; n == 0 || names[n]; n++)
+        if (!add_adapted(setting, text, names[n] ? names[n] : "", trained, error))
+            return false;
     return true;
 }
 
-/* "lora:16", or "lora:16@qkv+mlp-down". */
+/* "lora:16", or "lora:16@q+v+mlp-down". */
 static bool
 parse_adapters(const struct mw_setting *setting, const char *text, const char *item,
                struct mw_trained *trained, GError **error)
@@ -653,6 +758,15 @@ check_adapted(const struct mw_setting *setting, const char *text, const struct m
     return refuse_trained(setting, text, fault, error);
 }
 
+/* Of names behind "lora:16@q" those of matrices go on with the list, "lora:16@q,v": no operator has
+ * them. */
+static bool
+goes_on(const char *name, bool listed)
+{
+    return listed && find_operator(name, mw_operator_names_params) == MW_OPERATOR_COUNT &&
+           adapted_by(name).operators;
+}
+
 /* "norm1,norm2": trained, and all others with parameters frozen; with "lora:16" adapters too. */
 static bool
 parse_trained(const struct mw_setting *setting, const char *text, struct mw_settings *settings,
@@ -660,11 +774,18 @@ parse_trained(const struct mw_setting *setting, const char *text, struct mw_sett
 {
     g_auto(GStrv) names = g_strsplit(text, ",", -1);
     struct mw_trained trained = {.frozen = all_that(mw_operator_names_params)};
+    bool listed = false;
 
     for (guint n = 0; n == 0 || names[n]; n++) {
         const char *name = names[n] ? names[n] : "";
         if (g_str_has_prefix(name, LORA)) {
             if (!parse_adapters(setting, text, name, &trained, error))
+                return false;
+            listed = strchr(name, '@') != NULL;
+            continue;
+        }
+        if (goes_on(name, listed)) {
+            if (!add_adapted(setting, text, name, &trained, error))
                 return false;
             continue;
         }
@@ -679,20 +800,31 @@ parse_trained(const struct mw_setting *setting, const char *text, struct mw_sett
     return true;
 }
 
-/* "lora:16", or "lora:16@qkv+mlp-down". */
-static char *
-adapters_text(const struct mw_trained *trained)
+static void
+add_name(GString *list, const char *name)
 {
-    g_autoptr(GString) text = g_string_new(NULL);
-    bool all = trained->adapted == all_that(has_adapters), first = true;
+    g_string_append_printf(list, "%c%s", strchr(list->str, '@') ? '+' : '@', name);
+}
+
+/* Its operators by name; of one of which some matrices have none, the others. */
+char *
+mw_setting_adapters_text(const struct mw_trained *trained)
+{
+    GString *text = g_string_new(NULL);
+    bool all = trained->adapted == all_that(has_adapters) && !trained->bare;
 
     g_string_printf(text, LORA "%" G_GINT64_FORMAT, trained->rank);
-    for (int i = 0; i < MW_OPERATOR_COUNT && !all; i++)
-        if (trained->adapted >> i & 1) {
-            g_string_append_printf(text, "%c%s", first ? '@' : '+', mw_operator_name(i));
-            first = false;
-        }
-    return g_strdup(text->str);
+    for (int i = 0; i < MW_OPERATOR_COUNT && !all; i++) {
+        if (!(trained->adapted >> i & 1))
+            continue;
+        bool whole = !(mw_targets_of(i) & trained->bare);
+        if (whole)
+            add_name(text, mw_operator_name(i));
+        for (int t = 0; t < MW_TARGET_COUNT && !whole; t++)
+            if (mw_targets_of(i) & ~trained->bare & UINT32_C(1) << t)
+                add_name(text, mw_target_name(t));
+    }
+    return g_string_free(text, FALSE);
 }
 
 char *
@@ -703,7 +835,7 @@ mw_setting_trained_text(const struct mw_trained *trained)
     g_autofree char *own = operator_names(trained->frozen, ",");
     if (!trained->rank)
         return g_steal_pointer(&own);
-    g_autofree char *adapters = adapters_text(trained);
+    g_autofree char *adapters = mw_setting_adapters_text(trained);
     return g_strconcat(adapters, *own ? "," : "", own, NULL);
 }
 

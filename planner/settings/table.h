@@ -25,7 +25,7 @@ enum mw_setting_kind {
     MW_SETTING_DROPS,     /* a schedule of layers (drops.h) */
     MW_SETTING_LAYERS,    /* a set of layers: 0-3,8 */
     MW_SETTING_NAME,      /* of a model */
-    MW_SETTING_TRAIN      /* names of operators, and adapters: lora:RANK[@OPERATOR+OPERATOR...] */
+    MW_SETTING_TRAIN      /* names of operators, and adapters: lora:RANK[@OPERATOR|MATRIX+...] */
 };
 
 /* The groups of settings, in the order of the help. */
@@ -81,6 +81,9 @@ bool mw_setting_read(const struct mw_setting *setting, const char *text, bool sl
 
 /* The setting's value as mw_setting_read takes it; NULL: it has its default.  g_free it. */
 char *mw_setting_text(const struct mw_setting *setting, const struct mw_settings *settings);
+
+/* Its adapters, "lora:16@q+v".  g_free it. */
+char *mw_setting_adapters_text(const struct mw_trained *trained);
 
 /* What is trained, as {train} takes it; NULL: all.  g_free it. */
 char *mw_setting_trained_text(const struct mw_trained *trained);

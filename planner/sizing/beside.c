@@ -19,6 +19,8 @@ static const struct {
     [MW_BESIDE_UPDATE] = {MW_TIER_GPU, "the update's copies"},
     [MW_BESIDE_LOGITS] = {MW_TIER_GPU, "copies of logits"},
     [MW_BESIDE_ACTIVATIONS] = {MW_TIER_GPU, "more activations kept"},
+    [MW_BESIDE_CASTS] = {MW_TIER_GPU, "copies of weights in 16 bits"},
+    [MW_BESIDE_FROZEN] = {MW_TIER_GPU, "whole frozen weights in fp32"},
     [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
     [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more gradients on the host"},
     [MW_BESIDE_HOST_PARAMETERS] = {MW_TIER_CPU, "updated parameters on the host"},
@@ -93,6 +95,61 @@ wider_gradients(const struct mw_sizing *sizing)
     return (gradient_bytes(sizing) / planned - 1) * ledger(sizing, MW_PURPOSE_GRADIENTS);
 }
 
+/* The share of layers whose activations wait for backward. */
+static double
+kept_share(const struct mw_sizing *sizing)
+{
+    return sizing->settings.checkpoint_interval
+               ? (double)mw_sizing_kept_layers(sizing) / (double)MAX(1, sizing->layers)
+               : 1;
+}
+
+/* An optimizer's fp32 parameters are the only ones where nothing is partitioned: what forward
+ * computes with are casts, which backward needs too and which are there beside the gradients of
+ * earlier micro-batches. */
+static double
+cast_copies(const struct mw_sizing *sizing)
+{
+    bool fp32 = mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
+    bool whole = !sizing->optimizer_partitioned && !sizing->params_partitioned;
+
+    if (!fp32 || !whole || sizing->settings.grad_accum == 1 ||
+        sizing->settings.dtype == MW_DTYPE_FP32)
+        return 0;
+    return kept_share(sizing) * sizing->hardware->memory_use.bytes_per_cast *
+           (double)sizing->trained_params;
+}
+
+/* Parameters that nobody trains and that are as wide as all. */
+static double
+wide_frozen(const struct mw_sizing *sizing)
+{
+    int64_t params = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        const struct mw_class_info *class = &sizing->classes[c];
+        for (int i = 0; i < class->operator_count; i++) {
+            const struct mw_operator_info *info = &class->operators[i];
+            if (!info->trained && info->weights == sizing->settings.dtype)
+                params += class->blocks * info->params;
+        }
+    }
+    return (double)params;
+}
+
+/* Where the weights of layers are narrow, and each rank has all on its GPU: parts of parameters
+ * have one type. */
+static double
+frozen_in_fp32(const struct mw_sizing *sizing)
+{
+    double more = sizing->hardware->memory_use.bytes_per_frozen - (double)sizing->element_bytes;
+    bool narrow = sizing->settings.frozen_dtype != MW_DTYPE_NONE;
+    bool parts = sizing->params_partitioned && sizing->shards > 1;
+    bool off_gpu = sizing->ledger[MW_TIER_CPU][MW_PURPOSE_PARAMETERS] > 0;
+
+    return narrow && more > 0 && !parts && !off_gpu ? more * wide_frozen(sizing) : 0;
+}
+
 /* The largest gradient with its copies, or a rank's part of it where each has a part of all, beyond
  * the buffers that the plan has for gradients on their way. */
 static double
@@ -160,8 +217,8 @@ freed_for_update(const struct mw_sizing *sizing)
         MW_PURPOSE_CHECKPOINT_BUFFERS, MW_PURPOSE_ACTIVATION_CHECKPOINTS,
         MW_PURPOSE_GRADIENT_BUFFERS,
     };
-    double bytes =
-        zero_buckets(sizing) + more_activations(sizing) + more_scores(sizing) + more_logits(sizing);
+    double bytes = zero_buckets(sizing) + more_activations(sizing) + more_scores(sizing) +
+                   more_logits(sizing) + cast_copies(sizing);
 
     for (size_t i = 0; i < G_N_ELEMENTS(of_backward); i++)
         bytes += ledger(sizing, of_backward[i]);
@@ -392,6 +449,8 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_OFFLOAD] = offloaded_gradients(sizing),
         [MW_BESIDE_UPDATE] = update_copies(sizing),
         [MW_BESIDE_LOGITS] = more_logits(sizing),
+        [MW_BESIDE_CASTS] = cast_copies(sizing),
+        [MW_BESIDE_FROZEN] = frozen_in_fp32(sizing),
         [MW_BESIDE_ACTIVATIONS] = more_activations(sizing) + more_scores(sizing),
     };
 

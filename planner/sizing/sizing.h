@@ -216,6 +216,8 @@ enum mw_beside {
     MW_BESIDE_UPDATE,          /* beyond what backward leaves free for it */
     MW_BESIDE_LOGITS,          /* in more bytes than planned */
     MW_BESIDE_ACTIVATIONS,     /* kept beyond those that a fused backward needs */
+    MW_BESIDE_CASTS,           /* copies of parameters in 16 bits, beside fp32 ones */
+    MW_BESIDE_FROZEN,          /* whole parameters in more bytes than planned, beside narrow ones */
     MW_BESIDE_ALLOCATOR,       /* fragments and cached blocks */
     MW_BESIDE_HOST_GRADIENTS,  /* beyond those that are planned there */
     MW_BESIDE_HOST_PARAMETERS, /* updated ones, before they go to the GPU */
@@ -277,12 +279,13 @@ struct mw_sizing {
     bool gradients_partitioned; /* as the strategy's row says */
     bool optimizer_partitioned;
     int64_t element_bytes;     /* of trained parameters, and of their gradients as computed */
-    bool gradients_summed;     /* in fp32, apart from where they are computed */
+    bool gradients_summed;     /* apart from where they are computed, */
+    enum mw_dtype sum_dtype;   /* in fp32, or as computed where the software does so */
     bool reduced_at_end;       /* gradients, in one all-reduce; else part by part beside backward */
     bool gradients_swapped;    /* those on drives are fp32, as the software has them, and */
     bool sums_on_host;         /* of gradients that live on drives, to which each sum goes once */
     int64_t sum_element_bytes; /* of a sum of micro-batches; of one alone as computed */
-    int64_t gradient_element_bytes; /* while moved: as computed, or 4 of a sum */
+    int64_t gradient_element_bytes; /* while moved: as computed, or of a sum */
     int64_t gradient_rest_bytes;    /* at home; paper20 keeps the 16-bit gradient too */
 
     int64_t params;              /* of a rank after tensor slicing, unpartitioned */
