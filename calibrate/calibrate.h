@@ -20,7 +20,6 @@
 #include "exec/device/backend.h"
 #include "exec/ranks/ranks.h"
 #include "hardware/hwprofile.h"
-#include "plan/plan.h"
 
 /* --- figures --- */
 

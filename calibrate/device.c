@@ -111,8 +111,8 @@ angles_bytes(const struct mw_calibrator *c)
     return mw_calibrate_angles(c->scale) * (int64_t)sizeof(float);
 }
 
-/* Bytes after the arena that all operands move through: angles, targets of the loss and, on a device
- * that copies while it computes, the data that is copied. */
+/* Bytes after the arena that all operands move through: angles, targets of the loss and, on a
+ * device that copies while it computes, the data that is copied. */
 static int64_t
 behind_bytes(const struct mw_calibrator *c)
 {

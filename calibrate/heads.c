@@ -1,8 +1,8 @@
 /*
  * Measures attention by the size of its heads, forward and backward apart.
  *
- * All sizes at one length, with equally many heads, so that a team of threads has the same pieces of
- * work.  The curve of attention over its length (calibrate/layer.c) has heads of 64 and both
+ * All sizes at one length, with equally many heads, so that a team of threads has the same pieces
+ * of work.  The curve of attention over its length (calibrate/layer.c) has heads of 64 and both
  * directions together; what is measured here says what others make of it.
  */
 #include <math.h>

@@ -329,8 +329,8 @@ double mw_calibrate_rate_of_pieces(const struct mw_calibrate_work *work, double 
 #define MW_CALIBRATE_WAITED 0.05
 /* If threads had less than this fraction of the cores on average, others have them. */
 #define MW_CALIBRATE_LEFT 0.9
-/* If the middle sample waited for more than this fraction, what works reach of each other's rates is
- * not known: waits would differ by more than they do. */
+/* If the middle sample waited for more than this fraction, what works reach of each other's rates
+ * is not known: waits would differ by more than they do. */
 #define MW_CALIBRATE_COMPARED 0.25
 /* The rate alone on the machine.  A sample in which a thread waited for a core is taken again, as
  * long as patience_s lasts; the least disturbed one counts. */

@@ -175,8 +175,8 @@ sums_backward(const struct layer *l)
     bias_backward(l, l->d_qkv, 3 * h);
 }
 
-/* Tensors [rows, columns] and kernels as the planner counts them: docs/MODEL.md 4.1, 4.2, 4.6 to 4.8
- * and 4.15; of sums those of a layer. */
+/* Tensors [rows, columns] and kernels as the planner counts them: docs/MODEL.md 4.1, 4.2, 4.6 to
+ * 4.8 and 4.15; of sums those of a layer. */
 static const struct {
     void (*forward)(const struct layer *layer), (*backward)(const struct layer *layer);
     double forward_tensors, backward_tensors;

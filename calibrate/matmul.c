@@ -103,8 +103,8 @@ struct sized {
     struct linear shapes[G_N_ELEMENTS(shapes)];
 };
 
-/* The three products one after the other, each as long as the others.  What the calibrator is told of
- * all of them is the mean; of each its undisturbed rate is compared with the others'. */
+/* The three products one after the other, each as long as the others.  What the calibrator is told
+ * of all of them is the mean; of each its undisturbed rate is compared with the others'. */
 static void
 take_directions(struct linear *l, double *rates)
 {

@@ -15,8 +15,8 @@
  * quantization).  The figures are the machine's (hardware/keys.c); rates/fit_products.py takes them
  * from measured products.  A machine without them has a curve over (m*n*k)^(1/3).
  *
- * A machine whose curve was measured by direction has the share of it that products reach which give
- * a result, the gradient of an input, or that of weights.
+ * A machine whose curve was measured by direction has the share of it that products reach which
+ * give a result, the gradient of an input, or that of weights.
  *
  * A kernel of attention is given by what it reaches on long sequences, by head size and direction,
  * and the length that halves it (software/attention.h).  A machine of which no kernel is known has

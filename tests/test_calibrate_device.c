@@ -52,8 +52,8 @@ prepare(void *on, const struct mw_product *product, GError **error)
     return true;
 }
 
-/* Times as long as a product takes: forward 0.75, gradients of inputs 1, of weights 1.25, which is 1
- * together.  Products of no layer take as long as the mean. */
+/* Times as long as a product takes: forward 0.75, gradients of inputs 1, of weights 1.25, which is
+ * 1 together. */
 static double
 direction(const struct mw_product *p)
 {
