@@ -439,6 +439,48 @@ assert_copies(const struct mw_calibration *m)
                                    1e-3); /* however fast the drive is then */
 }
 
+static struct mw_hardware
+written(const struct mw_calibration *m)
+{
+    g_autoptr(GError) error = NULL;
+    char *text = cli_calibrate_profile(m, &error);
+    g_assert_no_error(error);
+    struct mw_profile *profile =
+        mw_profile_parse(&mw_hwprofile_kind, text, strlen(text), "written", &error);
+    g_assert_no_error(error);
+    struct mw_hardware at = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+
+    mw_profile_free(profile);
+    free(text);
+    return at;
+}
+
+/* The profile has the shares that were measured, and none of what was not compared. */
+static void
+assert_written(const struct mw_calibration *measured)
+{
+    struct mw_calibration m = *measured;
+    struct mw_hardware at;
+
+    m.backend = "cuda";
+    m.device_bytes = INT64_C(16) << 30;
+    at = written(&m);
+    for (int i = 0; i < m.points; i++) {
+        assert_share(at.matmul_forward_share[i], 1 / 0.75);
+        assert_share(at.matmul_input_share[i], 1);
+        assert_share(at.matmul_weight_share[i], 1 / 1.25);
+    }
+    assert_share(at.attention_forward_share[0], 1 / FORTH);
+    assert_share(at.attention_forward_share[2], 1 / (FORTH * 0.625));
+    assert_share(at.attention_backward_share[1], 1 / (BACK * 0.75));
+    assert_share(at.gpu_rotary_bytes_per_s, 1e9 / ROTARY_NS);
+    memset(m.direction_flops, 0, sizeof m.direction_flops);
+    memset(m.heads_forward_flops, 0, sizeof m.heads_forward_flops);
+    at = written(&m);
+    g_assert_cmpfloat(at.matmul_forward_share[0], ==, 0);
+    g_assert_cmpfloat(at.attention_backward_share[0], ==, 0);
+}
+
 static void
 test_figures(void)
 {
@@ -454,6 +496,7 @@ test_figures(void)
     assert_device(&measured);
     assert_layer(&measured);
     assert_copies(&measured);
+    assert_written(&measured);
     g_assert_cmpint(measured.host_share.samples, ==, 0);
     g_assert_cmpint(measured.update_params_per_s.samples, >, 0);
     g_assert_cmpint(device.opened, ==, 0);
