@@ -121,10 +121,10 @@ measure(struct mw_calibrator *c, struct mw_calibration *out, GError **error)
     return make(c, out, error) && mw_calibrate_matmul(c, out, error) &&
            mw_calibrate_fp32(c, out, error) && mw_calibrate_memory(c, out, error) &&
            mw_calibrate_layer(c, out, error) && mw_calibrate_attention(c, out, error) &&
-           mw_calibrate_copies(c, out, error) && mw_calibrate_drives(c, out, error) &&
-           mw_calibrate_shares(c, out, error) && mw_calibrate_collectives(c, out, error) &&
-           mw_calibrate_drift(c, out, error) && mw_calibrate_good(c, error) &&
-           mw_calibrate_memory_beside(c, out, error);
+           mw_calibrate_heads(c, out, error) && mw_calibrate_copies(c, out, error) &&
+           mw_calibrate_drives(c, out, error) && mw_calibrate_shares(c, out, error) &&
+           mw_calibrate_collectives(c, out, error) && mw_calibrate_drift(c, out, error) &&
+           mw_calibrate_good(c, error) && mw_calibrate_memory_beside(c, out, error);
 }
 
 /* More time gives more samples; less time gives shorter windows. */

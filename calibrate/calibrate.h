@@ -113,9 +113,18 @@ enum mw_calibration_passes {
     MW_CALIBRATION_RMS_NORM,
     MW_CALIBRATION_ACTIVATION, /* GELU */
     MW_CALIBRATION_GATED,      /* SwiGLU */
+    MW_CALIBRATION_ROTARY,     /* of q and k */
     MW_CALIBRATION_PASSES
 };
-#define MW_CALIBRATION_HEAD_DIM 64 /* head size of the attention that is measured */
+#define MW_CALIBRATION_HEAD_DIM 64 /* head size of the attention that is measured by length */
+/* FLOPs of attention per pair of tokens and column (docs/MODEL.md 3.2). */
+#define MW_CALIBRATION_FORWARD_FLOPS 4.0
+#define MW_CALIBRATION_BACKWARD_FLOPS 10.0
+/* The head sizes that are measured at one length, the first MW_CALIBRATION_HEAD_DIM. */
+extern const int64_t mw_calibration_head_dims[MW_ATTENTION_HEADS];
+
+/* The three products of a linear layer: result, gradient of the input, gradient of the weights. */
+#define MW_CALIBRATION_DIRECTIONS MW_PRODUCT_OF_COUNT
 
 /* Disturbances by other programs, and figures that contradict the others. */
 struct mw_calibration_disturbances {
@@ -151,6 +160,9 @@ struct mw_calibration {
     double dim[MW_MATMUL_POINTS_MAX]; /* cube root of m * n * k */
     struct mw_measure matmul_flops[MW_MATMUL_POINTS_MAX];
     bool matmul_contradicts[MW_MATMUL_POINTS_MAX]; /* left out because other sizes contradict it */
+    /* The same by direction (enum mw_product_of).  Of a point that was left out it comes from its
+     * neighbours, like its rate. */
+    struct mw_measure direction_flops[MW_CALIBRATION_DIRECTIONS][MW_MATMUL_POINTS_MAX];
     double peak_flops; /* all cores, estimated from one thread; 0: no team waited for cores */
     struct mw_measure fp32_share; /* fraction of the rate in 16 bits that products in fp32 reach;
                                    * all 0: the backend has no fp32 */
@@ -159,6 +171,10 @@ struct mw_calibration {
     double attention_dim[MW_MATMUL_POINTS_MAX];              /* cube root of seq * seq * head_dim */
     struct mw_measure attention_flops[MW_MATMUL_POINTS_MAX]; /* with all FLOPs counted */
     bool attention_contradicts[MW_MATMUL_POINTS_MAX];
+    /* By head size, at one length; without samples: there was no time or no room. */
+    struct mw_measure heads_forward_flops[MW_ATTENTION_HEADS],
+        heads_backward_flops[MW_ATTENTION_HEADS];
+    int64_t heads_tokens, heads_seq, heads_count; /* of a piece, of a sequence, and its heads */
     struct mw_measure layer_flops;     /* a GPT-2 layer, forward and backward, with all of attention
                                         * counted */
     int64_t layer_rows, layer_columns; /* its tokens and hidden size */
@@ -226,5 +242,12 @@ struct mw_calibration_options {
  * progress() stopped it, or a device is missing or fails. */
 bool mw_calibrate(const struct mw_calibration_options *options, struct mw_calibration *out,
                   GError **error);
+
+/* What products of one direction reach of the rate of all three at that point; 0: not known. */
+double mw_calibration_direction_share(const struct mw_calibration *measured, enum mw_product_of of,
+                                      int point);
+/* What a direction of attention with heads of that size (mw_calibration_head_dims) reaches of what
+ * heads of the first size do twice forward and backward; 0: not known. */
+double mw_calibration_heads_share(const struct mw_calibration *measured, bool backward, int head);
 
 #endif

@@ -104,12 +104,20 @@ mw_calibrate_scale(bool is_apart, bool quick)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* Bytes after the arena that all operands move through: targets of the loss and, on a device that
- * copies while it computes, the data that is copied. */
+/* A cosine and a sine for each pair of a head's elements, in fp32. */
+static int64_t
+angles_bytes(const struct mw_calibrator *c)
+{
+    return mw_calibrate_angles(c->scale) * (int64_t)sizeof(float);
+}
+
+/* Bytes after the arena that all operands move through: angles, targets of the loss and, on a
+ * device that copies while it computes, the data that is copied. */
 static int64_t
 behind_bytes(const struct mw_calibrator *c)
 {
-    return 4 * c->scale->loss_rows + (c->backend->apart ? 2 * c->scale->copy_bytes : 0);
+    return angles_bytes(c) + 4 * c->scale->loss_rows +
+           (c->backend->apart ? 2 * c->scale->copy_bytes : 0);
 }
 
 static void
@@ -124,7 +132,9 @@ place(struct mw_calibrator *c, char *device, char *host)
         c->ends[to_host].device = c->backend->apart ? device + arena + to_host * copy : device;
         c->ends[to_host].host = c->backend->apart ? host + to_host * (c->host.bytes / 2) : host;
     }
-    c->targets = (int32_t *)(void *)(device + arena + behind_bytes(c) - 4 * c->scale->loss_rows);
+    char *targets = device + arena + behind_bytes(c) - 4 * c->scale->loss_rows;
+    c->targets = (int32_t *)(void *)targets;
+    c->angles = (float *)(void *)(targets - angles_bytes(c));
 }
 
 static bool

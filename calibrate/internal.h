@@ -9,7 +9,7 @@
 #include "exec/memory/memory.h"
 #include "exec/nvme/nvme.h"
 
-enum { MW_CALIBRATE_SAMPLES_MAX = 128, MW_CALIBRATE_VALUES_MAX = 3 };
+enum { MW_CALIBRATE_SAMPLES_MAX = 128, MW_CALIBRATE_VALUES_MAX = 6 };
 
 /* The parts of a calibration, in the order of calibrate/budget.c's table: each gets a share of the
  * time that is left when it begins. */
@@ -23,6 +23,7 @@ enum mw_calibrate_part {
     MW_CALIBRATE_LAYER,
     MW_CALIBRATE_ATTENTION,
     MW_CALIBRATE_ATTENTION_AGAIN,
+    MW_CALIBRATE_HEADS,
     MW_CALIBRATE_COPIES_IN,
     MW_CALIBRATE_COPIES_BACK,
     MW_CALIBRATE_COPIES_BOTH,
@@ -98,6 +99,7 @@ struct mw_calibrator {
         char *device, *host;
     } ends[2];            /* of copies: to the device, to the host */
     int32_t *targets;     /* of the loss, on the device */
+    float *angles;        /* of rotary positions, on the device */
     double *loss;         /* in pinned memory */
     void *peers;          /* of the backend's collectives; NULL: none were needed yet */
     int rounds;           /* wished samples per figure */
@@ -192,7 +194,7 @@ struct mw_calibrate_samples {
     int wished, least; /* 0: c->rounds; 1 */
     int kinds;         /* of samples, which take turns; 0: one */
     bool together;     /* ranks meet in each sample: all take as many */
-    bool rates;        /* values come from mw_calibrate_quiet_rate */
+    bool rates;        /* the first value comes from mw_calibrate_quiet_rate */
     /* The first sample, if it was measured before, or NULL.  take() is called for it too. */
     const struct mw_calibrate_first *first;
 };
@@ -327,6 +329,9 @@ double mw_calibrate_rate_of_pieces(const struct mw_calibrate_work *work, double 
 #define MW_CALIBRATE_WAITED 0.05
 /* If threads had less than this fraction of the cores on average, others have them. */
 #define MW_CALIBRATE_LEFT 0.9
+/* If the middle sample waited for more than this fraction, what works reach of each other's rates
+ * is not known: waits would differ by more than they do. */
+#define MW_CALIBRATE_COMPARED 0.25
 /* The rate alone on the machine.  A sample in which a thread waited for a core is taken again, as
  * long as patience_s lasts; the least disturbed one counts. */
 double mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrate_work *work,
@@ -417,6 +422,11 @@ bool mw_calibrate_has_fp32(const struct mw_calibrator *c);
 bool mw_calibrate_fp32(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_layer(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_attention(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+/* Attention by the size of heads, at one length. */
+bool mw_calibrate_heads(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
+/* Tokens of the sequences whose positions are rotated, and cosines and sines of their angles. */
+int64_t mw_calibrate_rotary_seq(const struct mw_calibrate_scale *scale);
+int64_t mw_calibrate_angles(const struct mw_calibrate_scale *scale);
 bool mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_copies(struct mw_calibrator *c, struct mw_calibration *out, GError **error);
 bool mw_calibrate_open_drives(struct mw_calibrator *c, struct mw_calibration *out, GError **error);

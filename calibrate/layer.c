@@ -133,6 +133,28 @@ gated_backward(const struct layer *l)
                                    4 * l->rows * l->columns);
 }
 
+/* q and k, which are neighbours in rows of q, k and v. */
+static void
+rotate(const struct layer *l, bool inverse)
+{
+    int64_t seq = mw_calibrate_rotary_seq(l->c->scale);
+
+    l->c->kernels->rope(l->c->on, l->qkv, l->c->angles, l->rows / seq, seq, 2 * l->heads,
+                        MW_CALIBRATION_HEAD_DIM, 3 * l->columns, inverse);
+}
+
+static void
+rotary_forward(const struct layer *l)
+{
+    rotate(l, false);
+}
+
+static void
+rotary_backward(const struct layer *l)
+{
+    rotate(l, true);
+}
+
 static void
 sums_forward(const struct layer *l)
 {
@@ -153,8 +175,8 @@ sums_backward(const struct layer *l)
     bias_backward(l, l->d_qkv, 3 * h);
 }
 
-/* Tensors [rows, columns] and kernels as the planner counts them: docs/MODEL.md 4.1, 4.6 to 4.8 and
- * 4.15; of sums those of a layer. */
+/* Tensors [rows, columns] and kernels as the planner counts them: docs/MODEL.md 4.1, 4.2, 4.6 to
+ * 4.8 and 4.15; of sums those of a layer. */
 static const struct {
     void (*forward)(const struct layer *layer), (*backward)(const struct layer *layer);
     double forward_tensors, backward_tensors;
@@ -165,12 +187,25 @@ static const struct {
     [MW_CALIBRATION_RMS_NORM] = {rms_norm_forward, rms_norm_backward, 2, 6, 1, 2},
     [MW_CALIBRATION_ACTIVATION] = {activation_forward, activation_backward, 8, 12, 1, 2},
     [MW_CALIBRATION_GATED] = {gated_forward, gated_backward, 12, 20, 1, 2},
+    [MW_CALIBRATION_ROTARY] = {rotary_forward, rotary_backward, 4, 4, 1, 2},
 };
 
 /* Those of a GPT-2 layer. */
 static const enum mw_calibration_passes of_layer[] = {
     MW_CALIBRATION_LAYER_NORM, MW_CALIBRATION_LAYER_NORM, MW_CALIBRATION_ACTIVATION,
     MW_CALIBRATION_SUMS};
+
+int64_t
+mw_calibrate_rotary_seq(const struct mw_calibrate_scale *scale)
+{
+    return MIN(scale->layer_seq, scale->rows);
+}
+
+int64_t
+mw_calibrate_angles(const struct mw_calibrate_scale *scale)
+{
+    return mw_calibrate_rotary_seq(scale) * MW_CALIBRATION_HEAD_DIM;
+}
 
 double
 mw_calibrate_passes_bytes(const struct mw_calibrator *c, enum mw_calibration_passes of)
@@ -209,13 +244,14 @@ static void
 linear(const struct layer *l, const uint16_t *x, const uint16_t *dy, uint16_t *y, int64_t in,
        int64_t out)
 {
-    struct mw_product forward = {.m = l->rows, .n = out, .k = in, .bias = true};
-    struct mw_product to_input = {.m = l->rows, .n = in, .k = out, .b_transposed = true};
-    struct mw_product to_weight = {.m = in, .n = out, .k = l->rows, .a_transposed = true};
+    struct mw_product forward = {
+        .m = l->rows, .n = out, .k = in, .b_transposed = true, .bias = true};
+    struct mw_product to_input = {.m = l->rows, .n = in, .k = out};
+    struct mw_product to_weight = {.m = out, .n = in, .k = l->rows, .a_transposed = true};
 
     mw_calibrate_multiply(l->c, &forward, y, x, l->params, l->bias);
     mw_calibrate_multiply(l->c, &to_input, l->y, dy, l->params, NULL);
-    mw_calibrate_multiply(l->c, &to_weight, l->d_params, x, dy, NULL);
+    mw_calibrate_multiply(l->c, &to_weight, l->d_params, dy, x, NULL);
 }
 
 static void
@@ -362,7 +398,9 @@ struct attended {
     struct mw_attention shape;
 };
 
-/* Forward, recompute and backward: 4, 4 and 10 FLOPs per pair and column. */
+/* Forward, recompute and backward. */
+#define ATTENTION_FLOPS (2 * MW_CALIBRATION_FORWARD_FLOPS + MW_CALIBRATION_BACKWARD_FLOPS)
+
 static double
 run_attention(void *data)
 {
@@ -373,7 +411,7 @@ run_attention(void *data)
     l->c->kernels->attention_forward(l->c->on, &it->shape, l->o, l->lse, l->qkv, l->qkv + h,
                                      l->qkv + 2 * h, l->scratch);
     attend(l, &it->shape);
-    return 18 * (double)l->rows * (double)it->shape.seq * (double)h;
+    return ATTENTION_FLOPS * (double)l->rows * (double)it->shape.seq * (double)h;
 }
 
 static double
@@ -382,7 +420,7 @@ attention_units(const void *data, int point)
     const struct mw_calibrator *c = data;
     int64_t seq = c->scale->seqs[point], tokens = MAX(c->scale->attention_tokens, seq);
 
-    return 2 * 18.0 * (double)(tokens * seq * c->scale->attention_columns);
+    return 2 * ATTENTION_FLOPS * (double)(tokens * seq * c->scale->attention_columns);
 }
 
 static bool

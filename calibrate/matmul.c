@@ -10,27 +10,37 @@
 #define WARM_PIECES 20   /* a share with a piece that warms up has room for this many */
 #define WINDOW_PIECES 10 /* pieces of products beside other works */
 
-/* Factors of tokens, outputs and inputs on the size: a square, and oblongs with the same
- * product. */
-static const double shapes[][3] = {{1, 1, 1}, {1, 2, 0.5}, {2, 0.5, 1}, {1, 0.5, 2}};
+/* Factors of tokens, outputs and inputs on the size: a square, and oblongs with the same product.
+ * Half of them add forward's result to the residual, as the projection of attention and the second
+ * matrix of the MLP do. */
+static const struct {
+    double tokens, outputs, inputs;
+    bool adds;
+} shapes[] = {{1, 1, 1, true}, {1, 2, 0.5, false}, {2, 0.5, 1, false}, {1, 0.5, 2, true}};
 
 struct linear {
     struct mw_calibrator *c;
     int64_t tokens, outputs, inputs;
+    bool adds;
     struct mw_calibrate_places at;
     bool ready;
 };
 
-enum product { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, PRODUCTS };
+#define PRODUCTS MW_CALIBRATION_DIRECTIONS
+#define VALUES (1 + PRODUCTS) /* of a sample: of all three, and of each */
+G_STATIC_ASSERT(VALUES <= MW_CALIBRATE_VALUES_MAX);
 
 static struct mw_product
-product_of(const struct linear *l, enum product which)
+product_of(const struct linear *l, enum mw_product_of which)
 {
     switch (which) {
-    case FORWARD: /* y = x W^T */
-        return (struct mw_product){
-            .m = l->tokens, .n = l->outputs, .k = l->inputs, .b_transposed = true};
-    case INPUT_GRADIENT: /* dx = dy W */
+    case MW_PRODUCT_OF_RESULT: /* y (+)= x W^T */
+        return (struct mw_product){.m = l->tokens,
+                                   .n = l->outputs,
+                                   .k = l->inputs,
+                                   .b_transposed = true,
+                                   .accumulate = l->adds};
+    case MW_PRODUCT_OF_INPUT: /* dx = dy W */
         return (struct mw_product){.m = l->tokens, .n = l->inputs, .k = l->outputs};
     default: /* dW = dy^T x */
         return (struct mw_product){
@@ -38,20 +48,34 @@ product_of(const struct linear *l, enum product which)
     }
 }
 
+struct directed {
+    struct linear *linear;
+    enum mw_product_of which;
+};
+
+static double
+run_product(void *data)
+{
+    const struct directed *d = data;
+    struct linear *l = d->linear;
+    struct mw_product p = product_of(l, d->which);
+    const uint16_t *a = mw_calibrate_operand(l->c, &l->at, 2 * p.m * p.k);
+    const uint16_t *b = mw_calibrate_operand(l->c, &l->at, 2 * p.k * p.n);
+    void *to = mw_calibrate_result(l->c, &l->at, 2 * p.m * p.n);
+
+    mw_calibrate_multiply(l->c, &p, to, a, b, NULL);
+    return 2.0 * (double)p.m * (double)p.n * (double)p.k;
+}
+
 static double
 run_products(void *data)
 {
-    struct linear *l = data;
+    struct directed d = {.linear = data};
     double flops = 0;
 
     for (int which = 0; which < PRODUCTS; which++) {
-        struct mw_product p = product_of(l, which);
-        const uint16_t *a = mw_calibrate_operand(l->c, &l->at, 2 * p.m * p.k);
-        const uint16_t *b = mw_calibrate_operand(l->c, &l->at, 2 * p.k * p.n);
-        void *to = mw_calibrate_result(l->c, &l->at, 2 * p.m * p.n);
-
-        mw_calibrate_multiply(l->c, &p, to, a, b, NULL);
-        flops += 2.0 * (double)p.m * (double)p.n * (double)p.k;
+        d.which = (enum mw_product_of)which;
+        flops += run_product(&d);
     }
     return flops;
 }
@@ -66,7 +90,7 @@ static bool
 prepare(const struct linear *l, GError **error)
 {
     for (int which = 0; which < PRODUCTS; which++) {
-        struct mw_product p = product_of(l, which);
+        struct mw_product p = product_of(l, (enum mw_product_of)which);
         if (!l->c->kernels->prepare(l->c->on, &p, error))
             return false;
     }
@@ -79,9 +103,33 @@ struct sized {
     struct linear shapes[G_N_ELEMENTS(shapes)];
 };
 
+/* The three products one after the other, each as long as the others.  What the calibrator is told
+ * of all of them is the mean; of each its undisturbed rate is compared with the others'. */
+static void
+take_directions(struct linear *l, double *rates)
+{
+    struct mw_calibrator *c = l->c;
+    double seconds = 0, undisturbed_s = 0, waited = 0, left = 0;
+
+    for (int which = 0; which < PRODUCTS; which++) {
+        struct directed d = {l, (enum mw_product_of)which};
+        const struct mw_calibrate_work work = {run_product, &d, c, MW_CALIBRATE_COMPUTE, 1};
+        double rate = mw_calibrate_quiet_rate(c, &work, c->scale->product_s / PRODUCTS);
+        rates[1 + which] = mw_calibrate_queues(&work) ? rate : c->undisturbed;
+        seconds += 1 / rate;
+        undisturbed_s += 1 / c->undisturbed;
+        waited += c->waited / PRODUCTS;
+        left += c->left / PRODUCTS;
+    }
+    rates[0] = PRODUCTS / seconds;
+    c->undisturbed = PRODUCTS / undisturbed_s;
+    c->waited = waited;
+    c->left = left;
+}
+
 /* The shapes take turns.  If there is time, a first piece prepares and warms up. */
 static bool
-take_shape(void *data, int number, double *rate, GError **error)
+take_shape(void *data, int number, double *rates, GError **error)
 {
     struct sized *sized = data;
     struct linear *l = &sized->shapes[number % (int)G_N_ELEMENTS(shapes)];
@@ -94,7 +142,7 @@ take_shape(void *data, int number, double *rate, GError **error)
             mw_calibrate_once(&work);
         l->ready = true;
     }
-    *rate = mw_calibrate_quiet_rate(l->c, &work, l->c->scale->product_s);
+    take_directions(l, rates);
     return true;
 }
 
@@ -163,21 +211,8 @@ measure_one_thread(struct mw_calibrator *c, GError **error)
 }
 
 static bool
-measure_size(void *data, int point, struct mw_measure *flops, GError **error)
-{
-    struct sizes *sizes = data;
-    struct mw_calibrator *c = sizes->c;
-    int64_t size = c->scale->sizes[point];
-    g_autofree char *what = g_strdup_printf("matrix products of %d", (int)size);
-
-    return mw_calibrate_step(c, what, error) &&
-           mw_calibrate_products_again(c, sizes->out, point, flops, error) &&
-           (!c->team || c->peak_flops > 0 || measure_one_thread(c, error));
-}
-
-bool
-mw_calibrate_products_again(struct mw_calibrator *c, struct mw_calibration *out, int point,
-                            struct mw_measure *flops, GError **error)
+measure_shapes(struct mw_calibrator *c, struct mw_calibration *out, int point,
+               struct mw_measure measures[VALUES], GError **error)
 {
     int64_t size = c->scale->sizes[point];
     const struct mw_calibrate_pace pace = mw_calibrate_products_pace(c, out);
@@ -186,17 +221,52 @@ mw_calibrate_products_again(struct mw_calibrator *c, struct mw_calibration *out,
                           .least_s = mw_calibrate_pace_s(&pace, flops_of(out, point))};
     const struct mw_calibrate_samples samples = {.take = take_shape,
                                                  .state = &sized,
-                                                 .values = 1,
+                                                 .values = VALUES,
                                                  .rates = true,
                                                  .wished = c->rounds * (int)G_N_ELEMENTS(shapes),
                                                  .kinds = (int)G_N_ELEMENTS(shapes)};
 
     for (size_t s = 0; s < G_N_ELEMENTS(shapes); s++)
         sized.shapes[s] = (struct linear){.c = c,
-                                          .tokens = side(size, shapes[s][0]),
-                                          .outputs = side(size, shapes[s][1]),
-                                          .inputs = side(size, shapes[s][2])};
-    return mw_calibrate_take_samples(c, &samples, flops, error);
+                                          .tokens = side(size, shapes[s].tokens),
+                                          .outputs = side(size, shapes[s].outputs),
+                                          .inputs = side(size, shapes[s].inputs),
+                                          .adds = shapes[s].adds};
+    return mw_calibrate_take_samples(c, &samples, measures, error);
+}
+
+static bool
+measure_size(void *data, int point, struct mw_measure *flops, GError **error)
+{
+    struct sizes *sizes = data;
+    struct mw_calibrator *c = sizes->c;
+    int64_t size = c->scale->sizes[point];
+    g_autofree char *what = g_strdup_printf("matrix products of %d", (int)size);
+
+    struct mw_measure measures[VALUES];
+
+    if (!mw_calibrate_step(c, what, error) ||
+        !measure_shapes(c, sizes->out, point, measures, error))
+        return false;
+    *flops = measures[0];
+    for (int which = 0; which < PRODUCTS; which++) {
+        struct mw_measure *own = &sizes->out->direction_flops[which][point];
+        *own = measures[0].waited <= MW_CALIBRATE_COMPARED ? measures[1 + which]
+                                                           : (struct mw_measure){0};
+    }
+    return !c->team || c->peak_flops > 0 || measure_one_thread(c, error);
+}
+
+bool
+mw_calibrate_products_again(struct mw_calibrator *c, struct mw_calibration *out, int point,
+                            struct mw_measure *flops, GError **error)
+{
+    struct mw_measure measures[VALUES];
+
+    if (!measure_shapes(c, out, point, measures, error))
+        return false;
+    *flops = measures[0];
+    return true;
 }
 
 double
@@ -265,9 +335,25 @@ measure_sizes(struct mw_calibrator *c, struct mw_calibration *out, GError **erro
     out->points = curve.points;
     for (int i = 0; i < out->points; i++)
         out->dim[i] = (double)c->scale->sizes[i];
-    return mw_calibrate_begin(c, MW_CALIBRATE_PRODUCTS, curve.what, out->points, error) &&
-           mw_calibrate_take_curve(c, &curve, out->matmul_flops, error) &&
-           mw_calibrate_choose_beside(c, out, error);
+    if (!mw_calibrate_begin(c, MW_CALIBRATE_PRODUCTS, curve.what, out->points, error) ||
+        !mw_calibrate_take_curve(c, &curve, out->matmul_flops, error))
+        return false;
+    for (int which = 0; which < PRODUCTS; which++)
+        mw_calibrate_interpolate(out->dim, out->direction_flops[which], out->points);
+    return mw_calibrate_choose_beside(c, out, error);
+}
+
+double
+mw_calibration_direction_share(const struct mw_calibration *m, enum mw_product_of of, int point)
+{
+    double seconds = 0;
+
+    for (int which = 0; which < PRODUCTS; which++) {
+        if (!(m->direction_flops[which][point].typical > 0))
+            return 0;
+        seconds += 1 / m->direction_flops[which][point].typical;
+    }
+    return m->direction_flops[of][point].typical * seconds / PRODUCTS;
 }
 
 bool

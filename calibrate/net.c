@@ -8,14 +8,13 @@
 /* The least part of a time that counts as the work itself, so that no rate grows out of bounds. */
 #define LEAST 0.1
 
-/* By the planner's count (docs/MODEL.md 4.15): two forwards and one backward. */
-#define ATTENTION_LAUNCHES (2 * 1 + 2)
-/* In elements [tokens, columns] of attention, by the same count: q, k, v and o; backward moves all
- * of them twice.  Each pass also has fp32 sums of every row and head. */
-#define ATTENTION_BYTES (2 * 8 + 16)
-#define ATTENTION_SUM_BYTES (3 * 4)
-#define ATTENTION_FLOPS 18.0 /* per pair of tokens and column */
-#define HEAD_DIM 64
+/* By the planner's count (docs/MODEL.md 4.15, 4.5), of forward and of backward.  In elements
+ * [tokens, columns] of attention: q, k, v and o; backward moves all of them twice.  Each pass also
+ * has fp32 sums of every row and head. */
+static const struct way {
+    double launches, bytes, sum_bytes, flops;
+} forward = {1, 8, 4, MW_CALIBRATION_FORWARD_FLOPS},
+  backward = {2, 16, 4, MW_CALIBRATION_BACKWARD_FLOPS};
 
 static double
 net_of(double rate, double units, double other_s)
@@ -39,23 +38,64 @@ net(struct mw_measure m, double units, double other_s)
 static void
 net_products(struct mw_calibration *out, double launch_s)
 {
-    for (int i = 0; i < out->points; i++)
-        out->matmul_flops[i] = net(out->matmul_flops[i], 2 * pow(out->dim[i], 3), launch_s);
+    for (int i = 0; i < out->points; i++) {
+        double flops = 2 * pow(out->dim[i], 3);
+        out->matmul_flops[i] = net(out->matmul_flops[i], flops, launch_s);
+        for (int of = 0; of < MW_CALIBRATION_DIRECTIONS; of++)
+            out->direction_flops[of][i] = net(out->direction_flops[of][i], flops, launch_s);
+    }
+}
+
+/* A device's attention of so many tokens: without what starts it and moves its bytes. */
+struct pieces {
+    double tokens, seq, columns, heads, launch_s, bytes_per_s;
+};
+
+static double
+other_s(const struct pieces *p, const struct way *way)
+{
+    return way->launches * p->launch_s +
+           p->tokens * (way->bytes * p->columns + way->sum_bytes * p->heads) / p->bytes_per_s;
+}
+
+static double
+flops_of(const struct pieces *p, const struct way *way)
+{
+    return way->flops * p->tokens * p->seq * p->columns;
 }
 
 static void
 net_attention(const struct mw_calibrator *c, struct mw_calibration *out, double launch_s)
 {
-    double columns = (double)c->scale->attention_columns;
-    double token_bytes = ATTENTION_BYTES * columns + ATTENTION_SUM_BYTES * columns / HEAD_DIM;
+    struct pieces p = {.columns = (double)c->scale->attention_columns,
+                       .heads = (double)c->scale->attention_columns / MW_CALIBRATION_HEAD_DIM,
+                       .launch_s = launch_s,
+                       .bytes_per_s = out->device_bytes_per_s.typical};
 
     for (int i = 0; i < out->attention_points; i++) {
-        double seq = (double)c->scale->seqs[i];
-        double tokens = fmax((double)c->scale->attention_tokens, seq);
-        double other_s =
-            ATTENTION_LAUNCHES * launch_s + tokens * token_bytes / out->device_bytes_per_s.typical;
+        p.seq = (double)c->scale->seqs[i];
+        p.tokens = fmax((double)c->scale->attention_tokens, p.seq);
         out->attention_flops[i] =
-            net(out->attention_flops[i], ATTENTION_FLOPS * tokens * seq * columns, other_s);
+            net(out->attention_flops[i], 2 * flops_of(&p, &forward) + flops_of(&p, &backward),
+                2 * other_s(&p, &forward) + other_s(&p, &backward));
+    }
+}
+
+static void
+net_heads(struct mw_calibration *out, double launch_s)
+{
+    struct pieces p = {.tokens = (double)out->heads_tokens,
+                       .seq = (double)out->heads_seq,
+                       .heads = (double)out->heads_count,
+                       .launch_s = launch_s,
+                       .bytes_per_s = out->device_bytes_per_s.typical};
+
+    for (int i = 0; i < MW_ATTENTION_HEADS; i++) {
+        p.columns = p.heads * (double)mw_calibration_head_dims[i];
+        out->heads_forward_flops[i] =
+            net(out->heads_forward_flops[i], flops_of(&p, &forward), other_s(&p, &forward));
+        out->heads_backward_flops[i] =
+            net(out->heads_backward_flops[i], flops_of(&p, &backward), other_s(&p, &backward));
     }
 }
 
@@ -68,6 +108,7 @@ mw_calibrate_net(const struct mw_calibrator *c, struct mw_calibration *out)
         return;
     net_products(out, launch_s);
     net_attention(c, out, launch_s);
+    net_heads(out, launch_s);
     for (int kind = 0; kind < MW_CALIBRATION_PASSES; kind++)
         out->pass_bytes_per_s[kind] =
             net(out->pass_bytes_per_s[kind], mw_calibrate_passes_bytes(c, kind),

@@ -102,10 +102,25 @@ fill_targets(struct mw_calibrator *c, GError **error)
     return c->backend->copy(c->handle, c->targets, targets, 4 * c->scale->loss_rows, error);
 }
 
+/* One angle for all: heads that are rotated again and again stay as long as they are. */
+#define COSINE 0.6f
+#define SINE 0.8f
+
+static bool
+fill_angles(struct mw_calibrator *c, GError **error)
+{
+    const int64_t count = mw_calibrate_angles(c->scale), half = MW_CALIBRATION_HEAD_DIM / 2;
+    float *angles = (float *)(void *)c->host.base;
+
+    for (int64_t i = 0; i < count; i++)
+        angles[i] = i / half % 2 ? SINE : COSINE;
+    return c->backend->copy(c->handle, c->angles, angles, count * (int64_t)sizeof *angles, error);
+}
+
 bool
 mw_calibrate_fill(struct mw_calibrator *c, GError **error)
 {
-    if (!fill_targets(c, error) || !fill_device(c, BOTH_SIGNS, error))
+    if (!fill_targets(c, error) || !fill_angles(c, error) || !fill_device(c, BOTH_SIGNS, error))
         return false;
     mw_calibrate_fill_host(c);
     return true;

@@ -351,6 +351,14 @@ mw_calibrate_unite(struct mw_calibrator *c, struct mw_calibration *out, GError *
     for (int i = 0; i < out->attention_points; i++)
         if (!unite(c, &out->attention_flops[i], false, error))
             return false;
+    for (int of = 0; of < MW_CALIBRATION_DIRECTIONS; of++)
+        for (int i = 0; i < out->points; i++)
+            if (!unite(c, &out->direction_flops[of][i], false, error))
+                return false;
+    for (int i = 0; i < MW_ATTENTION_HEADS; i++)
+        if (!unite(c, &out->heads_forward_flops[i], false, error) ||
+            !unite(c, &out->heads_backward_flops[i], false, error))
+            return false;
     for (int kind = 0; kind < MW_CALIBRATION_COLLECTIVES; kind++)
         for (int i = 0; i < out->messages; i++)
             if (!unite(c, &out->collective_bytes_per_s[kind][i], false, error))

@@ -276,12 +276,12 @@ retake_outliers(struct taking *t, GError **error)
 #define TOLERANCE 1.25
 
 static struct mw_measure
-alone_of(const struct taking *t, int value)
+alone_of(const struct taking *t)
 {
     double whole[MW_CALIBRATE_SAMPLES_MAX], pieces[MW_CALIBRATE_SAMPLES_MAX];
 
     for (int i = 0; i < t->count; i++) {
-        whole[i] = t->it.values[value][i] / t->it.left[i];
+        whole[i] = t->it.values[0][i] / t->it.left[i];
         pieces[i] = t->it.undisturbed[i];
     }
     struct mw_measure alone = mw_measure_of(pieces, t->count);
@@ -293,7 +293,7 @@ alone_of(const struct taking *t, int value)
 static struct mw_measure
 measure_of(struct taking *t, int value)
 {
-    const struct mw_measure alone = alone_of(t, value);
+    const struct mw_measure alone = alone_of(t);
     struct mw_measure m = mw_measure_of(t->it.values[value], t->count);
     double rest = 1 - fmin(t->stolen, STOLEN_MOST);
 
@@ -301,7 +301,8 @@ measure_of(struct taking *t, int value)
     mw_measure_widen(&m, t->wished);
     m.low *= rest;
     m.high /= fmin(rest, 1 - m.waited);
-    if (!t->of->rates || mw_measure_of(t->it.left, t->count).typical > MW_CALIBRATE_LEFT)
+    if (!t->of->rates || value > 0 ||
+        mw_measure_of(t->it.left, t->count).typical > MW_CALIBRATE_LEFT)
         return m;
     if (alone.typical > TOLERANCE * m.typical)
         m.typical = alone.typical;

@@ -161,6 +161,48 @@ check_points(const struct mw_profile *profile, const char *dim_key, const char *
     return true;
 }
 
+/* Of `keys`, all or none, each with one number for each of `dim_key`, or `numbers` where there is
+ * none. */
+static bool
+check_shares(const struct mw_profile *profile, const char *const *keys, int count,
+             const char *dim_key, int numbers, GError **error)
+{
+    g_autofree char *how_many =
+        dim_key ? g_strdup_printf("must have one number for each of %s", dim_key)
+                : g_strdup_printf("must have %d numbers", numbers);
+    int wanted = dim_key ? mw_profile_value_of(profile, "gpu", dim_key)->count : numbers;
+    const char *given = NULL;
+
+    for (int i = 0; i < count; i++)
+        if (mw_profile_gives(profile, "gpu", keys[i]))
+            given = keys[i];
+    g_autofree char *beside = g_strdup_printf("is missing: gpu.%s needs it", given);
+    for (int i = 0; given && i < count; i++) {
+        if (!mw_profile_gives(profile, "gpu", keys[i]))
+            return mw_profile_refuse(profile, "gpu", keys[i], beside, error);
+        if (mw_profile_value_of(profile, "gpu", keys[i])->count != wanted)
+            return mw_profile_refuse(profile, "gpu", keys[i], how_many, error);
+    }
+    return true;
+}
+
+static bool
+check_directions(const struct mw_profile *profile, GError **error)
+{
+    static const char *const products[] = {"matmul_forward_share", "matmul_input_share",
+                                           "matmul_weight_share"},
+                             *const heads[] = {"attention_forward_share",
+                                               "attention_backward_share"};
+
+    if (mw_profile_gives(profile, "gpu", heads[0]) &&
+        !mw_profile_gives(profile, "gpu", "attention_tflops"))
+        return mw_profile_refuse(profile, "gpu", "attention_tflops",
+                                 "is missing: gpu.attention_forward_share is a multiple of it",
+                                 error);
+    return check_shares(profile, products, G_N_ELEMENTS(products), "matmul_dim", 0, error) &&
+           check_shares(profile, heads, G_N_ELEMENTS(heads), NULL, MW_ATTENTION_HEADS, error);
+}
+
 /* Rate, fill and shares of one type of operands: all three. */
 static bool
 check_tile_figures(const struct mw_profile *profile, const char *const needed[3], GError **error)
@@ -183,6 +225,19 @@ mw_hw_leaves_out(const struct mw_profile *profile, const struct mw_profile_key *
     return !strcmp(row->group, "gpu") && processors->given && !(processors->number[0] > 0) &&
            (g_str_has_prefix(row->key, "tile_") || g_str_has_prefix(row->key, "fp8_tile_") ||
             !strcmp(row->key, "sustained_share"));
+}
+
+/* Shares are of the curve that they were measured with. */
+bool
+mw_hw_goes_with(const struct mw_profile_key *row, const struct mw_profile_key *list)
+{
+    static const char *const curves[] = {"matmul_", "attention_"};
+    bool goes = false;
+
+    for (size_t i = 0; g_str_has_suffix(row->key, "_share") && i < G_N_ELEMENTS(curves); i++)
+        goes |= g_str_has_prefix(row->key, curves[i]) && g_str_has_prefix(list->key, curves[i]) &&
+                !g_str_has_suffix(list->key, "_share");
+    return goes;
 }
 
 /* A machine has tiles or a curve. */
@@ -243,7 +298,8 @@ check_curve(const struct mw_profile *profile, GError **error)
            check_curve_end(profile, "matmul_dim", "matmul_tflops", -1, error) &&
            check_curve_end(profile, "matmul_dim", "matmul_tflops", 1, error) &&
            check_curve_end(profile, "attention_dim", "attention_tflops", -1, error) &&
-           check_curve_end(profile, "attention_dim", "attention_tflops", 1, error);
+           check_curve_end(profile, "attention_dim", "attention_tflops", 1, error) &&
+           check_directions(profile, error);
 }
 
 static bool

@@ -136,7 +136,7 @@ struct mw_hardware {
     double gpu_operator_bytes_per_s;   /* what norms, activations and sums reach of it; 0: all */
     /* What memwall's own kernels of a kind reach; 0: as gpu_operator_bytes_per_s. */
     double gpu_layer_norm_bytes_per_s, gpu_rms_norm_bytes_per_s, gpu_activation_bytes_per_s,
-        gpu_gated_bytes_per_s;
+        gpu_gated_bytes_per_s, gpu_rotary_bytes_per_s;
     double gpu_loss_bytes_per_s; /* what the loss reaches, by its planned bytes; 0: all */
     double gpu_peak_flops;       /* dense 16-bit, datasheet: the base of MFU */
     double gpu_fp32_flops;       /* products of fp32, no tensor cores; 0: not stated */
@@ -153,9 +153,17 @@ struct mw_hardware {
     int64_t matmul_points; /* curve: rate over the size (m·n·k)^(1/3) of a product */
     double matmul_dim[MW_MATMUL_POINTS_MAX];
     double matmul_flops[MW_MATMUL_POINTS_MAX];
+    /* Of that rate, what products reach that give a result, the gradient of an input and that of
+     * weights: one each a point; zeros: all of it. */
+    double matmul_forward_share[MW_MATMUL_POINTS_MAX], matmul_input_share[MW_MATMUL_POINTS_MAX],
+        matmul_weight_share[MW_MATMUL_POINTS_MAX];
     int64_t attention_points; /* the same of attention, m·n·k = seq·seq·head; 0: as products */
     double attention_dim[MW_MATMUL_POINTS_MAX];
     double attention_flops[MW_MATMUL_POINTS_MAX];
+    /* Of that rate, which is then of heads of 64, what forward and backward reach with heads of 64,
+     * 128 and 256; zeros: the curve knows heads by their size alone. */
+    double attention_forward_share[MW_PROFILE_LIST_MAX],
+        attention_backward_share[MW_PROFILE_LIST_MAX];
     struct mw_attention_rates attention_kernel; /* of the software; zeros: the curve, or tiles */
     /* Over memory, of the software's kernels, as a multiple of fused ones; 0: 1. */
     double norm_passes, position_passes, activation_passes, adapter_passes, update_passes,

@@ -86,6 +86,9 @@ static const struct mw_profile_key keys[] = {
     {"gpu", "gated_gb_per_s", "GB/s",
      "what gated activations of memwall's own kernels reach; default: operator_gb_per_s", 1e9,
      0.001, 1e6, false, 1, MW_VALUE_REAL, AT(gpu_gated_bytes_per_s), RATE(GPU, GPU_MEMORY)},
+    {"gpu", "rotary_gb_per_s", "GB/s",
+     "what rotary positions of memwall's own kernels reach; default: operator_gb_per_s", 1e9, 0.001,
+     1e6, false, 1, MW_VALUE_REAL, AT(gpu_rotary_bytes_per_s), RATE(GPU, GPU_MEMORY)},
     {"gpu", "loss_gb_per_s", "GB/s",
      "what the loss of memwall's own kernels reaches, by the bytes of one that keeps fp32 logits; "
      "default: memory_gb_per_s",
@@ -134,6 +137,13 @@ static const struct mw_profile_key keys[] = {
      1e6, false, 1, MW_VALUE_LIST, AT(matmul_flops), FIXED},
     {"gpu", "matmul_tflops_high", "TFLOP/s", "the same at the fast end of its range", 1e12, 1e-6,
      1e6, false, 1, MW_VALUE_LIST, AT(matmul_flops), FIXED},
+    {"gpu", "matmul_forward_share", "",
+     "multiple of matmul_tflops that products of forward reach, one a matmul_dim; default: 1", 1,
+     0.01, 100, false, 0, MW_VALUE_LIST, AT(matmul_forward_share), FIXED},
+    {"gpu", "matmul_input_share", "", "the same of those that give the gradient of an input", 1,
+     0.01, 100, false, 0, MW_VALUE_LIST, AT(matmul_input_share), FIXED},
+    {"gpu", "matmul_weight_share", "", "the same of those that give the gradient of weights", 1,
+     0.01, 100, false, 0, MW_VALUE_LIST, AT(matmul_weight_share), FIXED},
     {"gpu", "attention_dim", "",
      "curve of attention: cube root of seq*seq*head_dim, rising; default: that of products", 1, 1,
      1e9, false, 0, MW_VALUE_LIST, AT(attention_dim), FIXED},
@@ -144,6 +154,13 @@ static const struct mw_profile_key keys[] = {
      1e6, false, 1, MW_VALUE_LIST, AT(attention_flops), FIXED},
     {"gpu", "attention_tflops_high", "TFLOP/s", "the same at the fast end of its range", 1e12, 1e-6,
      1e6, false, 1, MW_VALUE_LIST, AT(attention_flops), FIXED},
+    {"gpu", "attention_forward_share", "",
+     "multiple of attention_tflops, which is then of heads of 64, that forward reaches with heads "
+     "of 64, 128 and 256 elements; default: heads of all sizes are on that curve by "
+     "seq*seq*head_dim",
+     1, 0.01, 100, false, 0, MW_VALUE_LIST, AT(attention_forward_share), FIXED},
+    {"gpu", "attention_backward_share", "", "the same of backward", 1, 0.01, 100, false, 0,
+     MW_VALUE_LIST, AT(attention_backward_share), FIXED},
     {"gpu", "launch_us", "us", "start of a kernel, not hidden", 1e-6, 0, 1e6, true, -1,
      MW_VALUE_REAL, AT(gpu_launch_s), FIXED},
     {"gpu", "collective_sm_share", "", "share of the multiprocessors that a collective takes", 1, 0,
@@ -272,6 +289,7 @@ const struct mw_profile_kind mw_hwprofile_kind = {
     .synonyms = synonyms,
     .needs = mw_hw_needs,
     .leaves_out = mw_hw_leaves_out,
+    .goes_with = mw_hw_goes_with,
     .check = mw_hw_check,
 };
 

@@ -74,10 +74,16 @@ take_products(struct mw_operator_info *info, const struct mw_walk *walk,
 {
     int64_t count = MW_PRODUCT(walk->sequences, of.count);
 
-    info->products[0] = (struct mw_work_product){MAX(1, of.m), MAX(1, of.n), MAX(1, of.k),
-                                                 MAX(1, count), walk->dtype};
-    info->products[1] = (struct mw_work_product){MAX(1, of.m), mix->value_dim, MAX(1, of.n),
-                                                 MAX(1, count), walk->dtype};
+    info->products[0] = (struct mw_work_product){.m = MAX(1, of.m),
+                                                 .n = MAX(1, of.n),
+                                                 .k = MAX(1, of.k),
+                                                 .count = MAX(1, count),
+                                                 .dtype = walk->dtype};
+    info->products[1] = (struct mw_work_product){.m = MAX(1, of.m),
+                                                 .n = mix->value_dim,
+                                                 .k = MAX(1, of.n),
+                                                 .count = MAX(1, count),
+                                                 .dtype = walk->dtype};
     info->product_count = mix->value_dim ? 2 : 1;
 }
 

@@ -322,8 +322,10 @@ add_product(struct mw_operator_info *info, const struct mw_walk *walk,
         last->n = MW_SUM(last->n, n);
         return;
     }
-    take_product(info,
-                 (struct mw_work_product){mw_divide_up(rows, count), n, k, count, walk->dtype});
+    take_product(
+        info,
+        (struct mw_work_product){
+            .m = mw_divide_up(rows, count), .n = n, .k = k, .count = count, .dtype = walk->dtype});
     info->launches++;
 }
 
@@ -423,8 +425,10 @@ mw_walk_add_attention(struct mw_operator_info *info, const struct mw_walk *walk)
         .window = keys < walk->seq ? walk->window : 0,
         .causal = walk->causal,
     };
-    info->products[0] = (struct mw_work_product){queries, of_block, head_dim, count, walk->dtype};
-    info->products[1] = (struct mw_work_product){queries, value_dim, of_block, count, walk->dtype};
+    info->products[0] = (struct mw_work_product){
+        .m = queries, .n = of_block, .k = head_dim, .count = count, .dtype = walk->dtype};
+    info->products[1] = (struct mw_work_product){
+        .m = queries, .n = value_dim, .k = of_block, .count = count, .dtype = walk->dtype};
     info->product_count = 2;
     info->forward_flops =
         MW_SUM(scores, MW_PRODUCT(2, walk->tokens, keys, width[MW_WIDTH_ATTENDED]));
@@ -437,6 +441,18 @@ mw_walk_add_attention(struct mw_operator_info *info, const struct mw_walk *walk)
     }
 }
 
+static struct mw_work_product
+gradient_of_input(const struct mw_work_product *p)
+{
+    return (struct mw_work_product){p->m, p->k, p->n, p->count, p->dtype, MW_PRODUCT_OF_INPUT};
+}
+
+static struct mw_work_product
+gradient_of_weights(const struct mw_work_product *p)
+{
+    return (struct mw_work_product){p->n, p->k, p->m, p->count, p->dtype, MW_PRODUCT_OF_WEIGHTS};
+}
+
 uint32_t
 mw_operator_backward_products(const struct mw_operator_info *info,
                               struct mw_work_product out[MW_WORK_PRODUCTS_MAX])
@@ -444,10 +460,9 @@ mw_operator_backward_products(const struct mw_operator_info *info,
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < info->product_count; i++) {
-        struct mw_work_product p = info->products[i];
-        out[count++] = (struct mw_work_product){p.m, p.k, p.n, p.count, p.dtype};
+        out[count++] = gradient_of_input(&info->products[i]);
         if (info->trained)
-            out[count++] = (struct mw_work_product){p.n, p.k, p.m, p.count, p.dtype};
+            out[count++] = gradient_of_weights(&info->products[i]);
     }
     for (uint32_t i = 0; i < info->products_again; i++)
         out[count++] = info->products[i];
@@ -458,11 +473,9 @@ uint32_t
 mw_operator_gradient_products(const struct mw_operator_info *info, bool of_weights,
                               struct mw_work_product out[MW_WORK_PRODUCTS_MAX])
 {
-    for (uint32_t i = 0; i < info->product_count; i++) {
-        struct mw_work_product p = info->products[i];
-        out[i] = of_weights ? (struct mw_work_product){p.n, p.k, p.m, p.count, p.dtype}
-                            : (struct mw_work_product){p.m, p.k, p.n, p.count, p.dtype};
-    }
+    for (uint32_t i = 0; i < info->product_count; i++)
+        out[i] = of_weights ? gradient_of_weights(&info->products[i])
+                            : gradient_of_input(&info->products[i]);
     return info->product_count;
 }
 
@@ -774,9 +787,11 @@ add_tensor(struct mw_operator_info *info, const struct mw_walk *walk,
     info->forward_flops =
         MW_SUM(info->forward_flops, MW_PRODUCT(2, rows, tensor->rows, tensor->columns));
     info->launches++;
-    take_product(info,
-                 (struct mw_work_product){MAX(1, mw_divide_up(rows, tensor->count)), tensor->rows,
-                                          tensor->columns, tensor->count, walk->dtype});
+    take_product(info, (struct mw_work_product){.m = MAX(1, mw_divide_up(rows, tensor->count)),
+                                                .n = tensor->rows,
+                                                .k = tensor->columns,
+                                                .count = tensor->count,
+                                                .dtype = walk->dtype});
 }
 
 /* A and B of a matrix; a vector has none, nor has what is narrower than they would be, such as a

@@ -214,6 +214,11 @@ check_products(struct mw_plan_check *check, uint32_t index)
                                   "work %u (%s): product %u: not of a type that products "
                                   "have",
                                   index, name, i);
+        if (p->of < 0 || p->of >= MW_PRODUCT_OF_COUNT)
+            return mw_plan_refuse(check,
+                                  "work %u (%s): product %u: gives neither a result nor a "
+                                  "gradient",
+                                  index, name, i);
     }
     if ((double)work->flops < products_flops(work, -1) ||
         (double)work->flops > products_flops(work, 1))

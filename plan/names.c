@@ -85,6 +85,18 @@ mw_dtype_name(int dtype)
 }
 
 const char *
+mw_product_of_name(int of)
+{
+    static const char *const names[MW_PRODUCT_OF_COUNT] = {
+        [MW_PRODUCT_OF_RESULT] = "result",
+        [MW_PRODUCT_OF_INPUT] = "input",
+        [MW_PRODUCT_OF_WEIGHTS] = "weights",
+    };
+
+    return lookup(names, MW_PRODUCT_OF_COUNT, of);
+}
+
+const char *
 mw_lane_kind_name(int kind)
 {
     static const char *const names[MW_LANE_KIND_COUNT] = {

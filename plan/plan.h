@@ -296,10 +296,20 @@ struct mw_draw {
     int64_t amount; /* amount of one rank */
 };
 
+/* What a product gives: forward's result, or the gradient of its first factor, an input, or of its
+ * second, weights. */
+enum mw_product_of {
+    MW_PRODUCT_OF_RESULT,
+    MW_PRODUCT_OF_INPUT,
+    MW_PRODUCT_OF_WEIGHTS,
+    MW_PRODUCT_OF_COUNT
+};
+
 /* `count` products of an m·k and a k·n matrix: 2·m·n·k FLOPs each. */
 struct mw_work_product {
     int64_t m, n, k, count;
     int64_t dtype; /* enum mw_dtype of the factors */
+    int64_t of;    /* enum mw_product_of */
 };
 
 /* The attention of a work, for each sequence of a micro-batch.  heads 0: the work has none.  All
@@ -628,6 +638,7 @@ const char *mw_op_kind_name(int kind);
 const char *mw_object_name(int object);
 const char *mw_phase_name(int phase);
 const char *mw_dtype_name(int dtype);
+const char *mw_product_of_name(int of);
 const char *mw_lane_kind_name(int kind);
 const char *mw_channel_kind_name(int kind);
 const char *mw_purpose_name(int purpose);
@@ -878,7 +889,7 @@ struct mw_plan *mw_plan_read(FILE *in, char *why, size_t why_size);
 /* Reads `length` bytes of text, at most MW_PLAN_TEXT_BYTES_MAX from a file, and checks the plan. */
 #define MW_PLAN_TEXT_BYTES_MAX (1 << 30)
 #define MW_PLAN_TEXT_BEGIN "memwall-plan"
-#define MW_PLAN_TEXT_VERSION "6"
+#define MW_PLAN_TEXT_VERSION "7"
 struct mw_plan *mw_plan_parse(const char *text, size_t length, char *why, size_t why_size);
 
 /* One row of the timeline, predicted (sim/) or measured (exec/), with the op's identity. */

@@ -315,6 +315,16 @@ read_draws(struct mw_plan_reader *reader, struct mw_draw draws[MW_MAX_DRAWS_PER_
     return count;
 }
 
+/* Forward's say nothing. */
+static int64_t
+read_product_of(struct mw_plan_reader *reader)
+{
+    for (int of = MW_PRODUCT_OF_RESULT + 1; of < MW_PRODUCT_OF_COUNT; of++)
+        if (mw_plan_reader_skip(reader, mw_product_of_name(of)))
+            return of;
+    return MW_PRODUCT_OF_RESULT;
+}
+
 static void
 read_products(struct mw_plan_reader *reader, struct mw_work *work)
 {
@@ -325,6 +335,7 @@ read_products(struct mw_plan_reader *reader, struct mw_work *work)
         product->k = read_i64(reader, NULL);
         product->count = read_i64(reader, NULL);
         product->dtype = read_dtype(reader);
+        product->of = read_product_of(reader);
     }
 }
 

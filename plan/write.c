@@ -391,6 +391,8 @@ write_products(struct writer *writer, const struct mw_work *work)
         put_key(writer, " ", product->k);
         put_key(writer, " ", product->count);
         put_name(writer, mw_dtype_name((int)product->dtype));
+        if (product->of != MW_PRODUCT_OF_RESULT)
+            put_name(writer, mw_product_of_name((int)product->of));
     }
 }
 

@@ -159,20 +159,31 @@ mw_profile_parse(const struct mw_profile_kind *kind, const char *text, size_t le
     return NULL;
 }
 
-/* Whether the row is an end of the range of a list that the profile gives itself. */
+/* Whether the row is an end of the list's range, or says more of what the list says. */
 static bool
-is_end_of_given(const struct mw_profile *profile, const struct mw_profile_key *row)
+goes_with(const struct mw_profile_kind *kind, const struct mw_profile_key *row,
+          const struct mw_profile_key *list)
 {
-    const char *cut = strrchr(row->key, '_');
-
-    if (!mw_profile_list_end(row))
+    if (list->kind != MW_VALUE_LIST || mw_profile_list_end(list) || row == list)
         return false;
-    g_autofree char *list = g_strndup(row->key, (gsize)(cut - row->key));
-    return mw_profile_value_of(profile, row->group, list)->given;
+    return (mw_profile_list_end(row) && !strcmp(row->group, list->group) &&
+            g_str_has_prefix(row->key, list->key)) ||
+           (kind->goes_with && kind->goes_with(row, list));
 }
 
-/* Moves to `child` what it does not have itself.  The two ends of a list's range go with the
- * typical list of the same file. */
+static bool
+goes_with_given(const struct mw_profile *profile, const struct mw_profile_key *row)
+{
+    const struct mw_profile_kind *kind = profile->kind;
+    bool goes = false;
+
+    for (size_t i = 0; row->kind == MW_VALUE_LIST && i < kind->key_count; i++)
+        goes |= profile->value[i].given && goes_with(kind, row, &kind->keys[i]);
+    return goes;
+}
+
+/* Moves to `child` what it does not have itself.  The two ends of a list's range, and what says
+ * more of it, go with the typical list of the same file. */
 static void
 take_missing(struct mw_profile *child, struct mw_profile *parent)
 {
@@ -181,7 +192,7 @@ take_missing(struct mw_profile *child, struct mw_profile *parent)
 
     for (size_t i = 0; i < kind->key_count; i++)
         keeps[i] = child->value[i].given || kind->keys[i].kind == MW_VALUE_TEXT ||
-                   is_end_of_given(child, &kind->keys[i]);
+                   goes_with_given(child, &kind->keys[i]);
     for (size_t i = 0; i < kind->key_count; i++) {
         if (keeps[i] || (kind->leaves_out && kind->leaves_out(child, &kind->keys[i])))
             continue;
@@ -303,15 +314,14 @@ refuse_key(const struct mw_profile_kind *kind, const char *group, const char *ke
     return false;
 }
 
-/* The ends of the range that the list had before. */
+/* What goes with the list that was there before. */
 static void
-clear_ends(struct mw_profile *profile, const struct mw_profile_key *list)
+clear_with(struct mw_profile *profile, const struct mw_profile_key *list)
 {
     const struct mw_profile_kind *kind = profile->kind;
 
     for (size_t i = 0; i < kind->key_count; i++)
-        if (mw_profile_list_end(&kind->keys[i]) && !strcmp(kind->keys[i].group, list->group) &&
-            g_str_has_prefix(kind->keys[i].key, list->key))
+        if (goes_with(kind, &kind->keys[i], list))
             mw_profile_value_clear(&profile->value[i]);
 }
 
@@ -333,8 +343,7 @@ set_value(struct mw_profile *profile, const char *group, const char *key, const 
     value->provenance = MW_PROVENANCE_USER;
     value->source = mw_spelled(MW_PROFILE_SET);
     value->was = g_steal_pointer(&was);
-    if (keys[row].kind == MW_VALUE_LIST && !mw_profile_list_end(&keys[row]))
-        clear_ends(profile, &keys[row]);
+    clear_with(profile, &keys[row]);
     return true;
 }
 

@@ -84,6 +84,9 @@ struct mw_profile_kind {
     /* Whether a key means nothing beside what the profile says, and is not inherited; NULL: no
      * key. */
     bool (*leaves_out)(const struct mw_profile *profile, const struct mw_profile_key *row);
+    /* Whether a list says more of another one, beside the ends of its range, and goes with it:
+     * where the other is given anew, it is no longer; NULL: none does. */
+    bool (*goes_with)(const struct mw_profile_key *row, const struct mw_profile_key *list);
     /* What keys must satisfy together; NULL: nothing. */
     bool (*check)(const struct mw_profile *profile, GError **error);
 };

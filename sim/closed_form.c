@@ -91,12 +91,38 @@ over(double bytes, double rate)
 
 /* --- compute ---------------------------------------------------------------------------------- */
 
+/* FLOPs in both directions, of which each reaches a share of the rate. */
 static double
-products_s(const struct mw_closed_products *products, double forwards, double flops_per_s)
+both_ways_s(double forth, double back, double forth_share, double back_share, double flops_per_s)
 {
-    double flops = products->forward_flops * forwards + products->backward_flops;
+    double flops = forth / forth_share + back / back_share;
 
     return flops > 0 ? flops / flops_per_s : 0;
+}
+
+static double
+weights_s(const struct mw_closed_products *p, double forwards, double share,
+          const struct mw_hardware *hw)
+{
+    double forth = mw_kernel_direction_share(hw, MW_PRODUCT_OF_RESULT, p->size);
+    double of_inputs = mw_kernel_direction_share(hw, MW_PRODUCT_OF_INPUT, p->size);
+    double of_weights = mw_kernel_direction_share(hw, MW_PRODUCT_OF_WEIGHTS, p->size);
+    double part = p->backward_flops > 0 ? p->weight_flops / p->backward_flops : 0;
+    double back =
+        of_inputs == of_weights ? of_inputs : 1 / ((1 - part) / of_inputs + part / of_weights);
+
+    return both_ways_s(p->forward_flops * forwards, p->backward_flops, forth, back,
+                       share * mw_kernel_products_curve(hw, p->size));
+}
+
+static double
+attention_s(const struct mw_closed_products *p, double forwards, double share,
+            const struct mw_hardware *hw)
+{
+    return both_ways_s(p->forward_flops * forwards, p->backward_flops,
+                       mw_kernel_heads_share(hw, p->head_dim, false),
+                       mw_kernel_heads_share(hw, p->head_dim, true),
+                       share * mw_kernel_attention_curve(hw, p->size));
 }
 
 static double
@@ -111,7 +137,7 @@ shapes_s(const struct mw_closed_block *block, double forwards, const struct mw_h
                                       .attention = shape->attention,
                                       .backward = shape->backward,
                                       .fp8 = shape->fp8,
-                                      .size = mw_kernel_attention_size(&shape->attention)};
+                                      .size = mw_kernel_attention_size(hw, &shape->attention)};
         seconds += (shape->backward ? 1 : forwards) * shape->flops / mw_kernel_flops(hw, &work);
     }
     return seconds;
@@ -123,10 +149,8 @@ block_products_s(const struct mw_closed_block *block, double forwards, double sh
 {
     if (block->shapes)
         return (block->shapes_s > 0 ? block->shapes_s : shapes_s(block, forwards, hw)) / share;
-    return products_s(&block->weights, forwards,
-                      share * mw_kernel_products_curve(hw, block->weights.size)) +
-           products_s(&block->attention, forwards,
-                      share * mw_kernel_attention_curve(hw, block->attention.size));
+    return weights_s(&block->weights, forwards, share, hw) +
+           attention_s(&block->attention, forwards, share, hw);
 }
 
 /* streamed_rate: of attention's bytes, or in the tail those of the loss.  Returns how many kernels

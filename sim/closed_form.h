@@ -32,7 +32,9 @@ struct mw_closed_shape {
 /* Sums over the operators of one kind of block, for one rank and one micro-batch. */
 struct mw_closed_products { /* matrix products of about one shape */
     double forward_flops, backward_flops;
-    double size; /* (m·n·k)^(1/3), the mean weighted by FLOPs; it picks the rate */
+    double weight_flops; /* of backward's, those of gradients of weights */
+    double size;         /* (m·n·k)^(1/3), the mean weighted by FLOPs; it picks the rate */
+    double head_dim;     /* of attention, likewise */
 };
 
 struct mw_closed_block {

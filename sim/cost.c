@@ -152,7 +152,7 @@ products_flops(const struct mw_plan *plan, const struct mw_work *work,
         .attention = work->attention,
         .backward = work->product_count > MW_ATTENTION_FORWARD_PRODUCTS,
         .fp8 = first->dtype == MW_DTYPE_FP8,
-        .size = work->attention.heads ? mw_kernel_attention_size(&work->attention)
+        .size = work->attention.heads ? mw_kernel_attention_size(hardware, &work->attention)
                                       : mw_kernel_size(first->m, first->n, first->k),
     };
 

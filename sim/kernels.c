@@ -44,6 +44,68 @@ mw_kernel_attention_curve(const struct mw_hardware *hardware, double size)
                     size);
 }
 
+static const double *
+shares_of(const struct mw_hardware *hardware, enum mw_product_of of)
+{
+    switch (of) {
+    case MW_PRODUCT_OF_INPUT:
+        return hardware->matmul_input_share;
+    case MW_PRODUCT_OF_WEIGHTS:
+        return hardware->matmul_weight_share;
+    default:
+        return hardware->matmul_forward_share;
+    }
+}
+
+static bool
+has_directions(const struct mw_hardware *hardware)
+{
+    return hardware->matmul_points > 0 && hardware->matmul_forward_share[0] > 0;
+}
+
+double
+mw_kernel_direction_share(const struct mw_hardware *hardware, enum mw_product_of of, double size)
+{
+    if (!has_directions(hardware))
+        return 1;
+    return curve_at(hardware->matmul_dim, shares_of(hardware, of), hardware->matmul_points, size);
+}
+
+/* The sizes of heads that shares of the curve of attention are of. */
+static const double head_dims[MW_ATTENTION_HEADS] = {64, 128, 256};
+
+static bool
+has_heads(const struct mw_hardware *hardware)
+{
+    return hardware->attention_points > 0 && hardware->attention_forward_share[0] > 0;
+}
+
+int64_t
+mw_kernel_curve_head_dim(const struct mw_hardware *hardware, int64_t head_dim)
+{
+    return has_heads(hardware) ? (int64_t)head_dims[0] : head_dim;
+}
+
+/* Smaller heads than those measured are on the first two's line, as far as it rises; larger ones
+ * are as fast as the largest. */
+double
+mw_kernel_heads_share(const struct mw_hardware *hardware, double head_dim, bool backward)
+{
+    const double *shares =
+        backward ? hardware->attention_backward_share : hardware->attention_forward_share;
+    int i = 0;
+
+    if (!has_heads(hardware))
+        return 1;
+    if (head_dim >= head_dims[MW_ATTENTION_HEADS - 1])
+        return shares[MW_ATTENTION_HEADS - 1];
+    while (head_dim > head_dims[i + 1])
+        i++;
+    double rise = (1 / shares[i] - 1 / shares[i + 1]) / (1 / head_dims[i] - 1 / head_dims[i + 1]);
+    double beyond = 1 / head_dim - 1 / head_dims[i];
+    return 1 / (1 / shares[i] + (beyond > 0 ? fmax(rise, 0) : rise) * beyond);
+}
+
 double
 mw_kernel_dtype_share(const struct mw_hardware *hardware, enum mw_dtype dtype)
 {
@@ -215,18 +277,25 @@ keys_of(const struct mw_work_attention *attention)
 }
 
 double
-mw_kernel_attention_size(const struct mw_work_attention *attention)
+mw_kernel_attention_size(const struct mw_hardware *hardware,
+                         const struct mw_work_attention *attention)
 {
-    return mw_kernel_size(attention->queries, keys_of(attention), attention->head_dim);
+    return mw_kernel_size(attention->queries, keys_of(attention),
+                          mw_kernel_curve_head_dim(hardware, attention->head_dim));
+}
+
+/* Of q and k, and of v, which may be of other sizes. */
+static double
+mean_head_dim(const struct mw_work_attention *attention)
+{
+    return ((double)attention->head_dim + (double)attention->value_dim) / 2;
 }
 
 /* Log-linear between the head sizes that were measured, the ends beyond. */
 static double
 at_head_size(const double flops[MW_ATTENTION_HEADS], double head_dim)
 {
-    static const double dims[MW_ATTENTION_HEADS] = {64, 128, 256};
-
-    return curve_at(dims, flops, MW_ATTENTION_HEADS, head_dim);
+    return curve_at(head_dims, flops, MW_ATTENTION_HEADS, head_dim);
 }
 
 static double
@@ -236,9 +305,8 @@ kernel_flops(const struct mw_attention_rates *kernel, const struct mw_kernel_wor
     const double *rates = work->backward ? kernel->backward_flops : kernel->forward_flops;
     double half = it->causal ? kernel->causal_half_keys : kernel->half_keys;
     double keys = (double)keys_of(it);
-    double head_dim = ((double)it->head_dim + (double)it->value_dim) / 2;
 
-    return at_head_size(rates, head_dim) * keys / (keys + half);
+    return at_head_size(rates, mean_head_dim(it)) * keys / (keys + half);
 }
 
 /* A curve of attention was measured with the machine's own kernel, whatever that skips. */
@@ -256,7 +324,8 @@ attention_flops(const struct mw_hardware *hardware, const struct mw_kernel_work 
     if (hardware->attention_kernel.forward_flops[0] > 0)
         return kernel_flops(&hardware->attention_kernel, work);
     if (hardware->attention_points || !hardware->gpu_multiprocessors)
-        return mw_kernel_attention_curve(hardware, work->size);
+        return mw_kernel_attention_curve(hardware, work->size) *
+               mw_kernel_heads_share(hardware, mean_head_dim(&work->attention), work->backward);
     return tiled_flops(hardware, work);
 }
 
@@ -278,12 +347,30 @@ mw_kernel_same_skips(const struct mw_hardware *a, const struct mw_hardware *b)
 
 /* --- either ---------------------------------------------------------------------------------- */
 
+/* What the products reach of the curve, each in its direction. */
+static double
+directions_share(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
+{
+    double flops = 0, reached = 0;
+
+    if (!has_directions(hardware))
+        return 1;
+    for (uint32_t i = 0; i < work->product_count; i++) {
+        const struct mw_work_product *p = &work->products[i];
+        double own = (double)p->m * (double)p->n * (double)p->k * (double)p->count;
+        flops += own;
+        reached += own / mw_kernel_direction_share(hardware, (enum mw_product_of)p->of, work->size);
+    }
+    return reached > 0 ? flops / reached : 1;
+}
+
 double
 mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
 {
     if (!work->attention.heads)
         return hardware->gpu_multiprocessors ? tiled_flops(hardware, work)
-                                             : mw_kernel_products_curve(hardware, work->size);
+                                             : mw_kernel_products_curve(hardware, work->size) *
+                                                   directions_share(hardware, work);
     double share = hardware->attention_share > 0 ? hardware->attention_share : 1;
     return share * attention_flops(hardware, work) * mw_kernel_skipped(hardware, &work->attention);
 }
@@ -298,7 +385,9 @@ mw_kernel_same_rates(const struct mw_hardware *a, const struct mw_hardware *b)
            SAME(tile_fill) && SAME(tile_shares) && SAME(fp8_tile_flops) && SAME(fp8_tile_fill) &&
            SAME(fp8_tile_shares) && SAME(fp8_bytes_per_operand) && SAME(gpu_memory_bytes_per_s) &&
            SAME(gpu_achievable_flops) && SAME(matmul_points) && SAME(matmul_dim) &&
-           SAME(matmul_flops) && SAME(attention_points) && SAME(attention_dim) &&
+           SAME(matmul_flops) && SAME(matmul_forward_share) && SAME(matmul_input_share) &&
+           SAME(matmul_weight_share) && SAME(attention_forward_share) &&
+           SAME(attention_backward_share) && SAME(attention_points) && SAME(attention_dim) &&
            SAME(attention_flops) && SAME(attention_kernel) && SAME(attention_share) &&
            SAME(attention_skips);
 }
@@ -327,10 +416,16 @@ most_tiled_flops(const struct mw_hardware *hardware, const struct mw_kernel_work
 static double
 most_products_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
 {
+    double share = 1;
+
     if (hardware->gpu_multiprocessors)
         return most_tiled_flops(hardware, work);
-    return hardware->matmul_points ? most_of(hardware->matmul_flops, hardware->matmul_points)
-                                   : hardware->gpu_achievable_flops;
+    if (!hardware->matmul_points)
+        return hardware->gpu_achievable_flops;
+    for (int of = 0; has_directions(hardware) && of < MW_PRODUCT_OF_COUNT; of++)
+        share = fmax(share,
+                     most_of(shares_of(hardware, (enum mw_product_of)of), hardware->matmul_points));
+    return share * most_of(hardware->matmul_flops, hardware->matmul_points);
 }
 
 static double
@@ -339,7 +434,9 @@ most_attention_flops(const struct mw_hardware *hardware, const struct mw_kernel_
     if (hardware->attention_kernel.forward_flops[0] > 0)
         return kernel_flops(&hardware->attention_kernel, work);
     return hardware->attention_points
-               ? most_of(hardware->attention_flops, hardware->attention_points)
+               ? most_of(hardware->attention_flops, hardware->attention_points) *
+                     mw_kernel_heads_share(hardware, mean_head_dim(&work->attention),
+                                           work->backward)
                : most_products_flops(hardware, work);
 }
 

@@ -15,9 +15,16 @@
  * quantization).  The figures are the machine's (hardware/keys.c); rates/fit_products.py takes them
  * from measured products.  A machine without them has a curve over (m*n*k)^(1/3).
  *
+ * A machine whose curve was measured by direction has the share of it that products reach which
+ * give a result, the gradient of an input, or that of weights.
+ *
  * A kernel of attention is given by what it reaches on long sequences, by head size and direction,
  * and the length that halves it (software/attention.h).  A machine of which no kernel is known has
- * a curve, or the rates of products.
+ * a curve, or the rates of products.  A curve that was measured with several sizes of heads is of
+ * heads of 64 by their length, beside the share that forward and backward reach with others.  Each
+ * score takes an exponential, and sums, whatever the size of its head, beside products as long as
+ * that (FlashAttention-3, arXiv 2407.08608, Sec. 3.1): so the time per FLOP is a straight line over
+ * 1 / head size between those measured.
  */
 #ifndef MW_SIM_KERNELS_H
 #define MW_SIM_KERNELS_H
@@ -52,12 +59,20 @@ bool mw_kernel_same_rates(const struct mw_hardware *a, const struct mw_hardware 
 int64_t mw_kernel_least_rows(const struct mw_hardware *hardware);
 /* No less than that, of any number of tokens and of any slice of the operator: mw_bound_of. */
 double mw_kernel_most_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work);
-/* The size of the product of one head's scores. */
-double mw_kernel_attention_size(const struct mw_work_attention *attention);
+/* The size of one head's scores on a machine's curve. */
+double mw_kernel_attention_size(const struct mw_hardware *hardware,
+                                const struct mw_work_attention *attention);
 
 /* The curves of a machine at a size, FLOP/s. */
 double mw_kernel_products_curve(const struct mw_hardware *hardware, double size);
 double mw_kernel_attention_curve(const struct mw_hardware *hardware, double size);
+/* The share of the former that products of one direction reach. */
+double mw_kernel_direction_share(const struct mw_hardware *hardware, enum mw_product_of of,
+                                 double size);
+/* The share of the latter that heads of that size reach. */
+double mw_kernel_heads_share(const struct mw_hardware *hardware, double head_dim, bool backward);
+/* The head size with which the size of one head's scores picks the rate from the curve. */
+int64_t mw_kernel_curve_head_dim(const struct mw_hardware *hardware, int64_t head_dim);
 
 /* The rate of products of a type as a share of that of 16 bits.  Profiles have a peak for fp32 and
  * no curve, so fp32 products are assumed to reach the same share of their peak. */

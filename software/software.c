@@ -42,6 +42,7 @@ forget_own_kernels(struct mw_hardware *hardware)
     hardware->gpu_loss_bytes_per_s = 0;
     hardware->gpu_layer_norm_bytes_per_s = hardware->gpu_rms_norm_bytes_per_s = 0;
     hardware->gpu_activation_bytes_per_s = hardware->gpu_gated_bytes_per_s = 0;
+    hardware->gpu_rotary_bytes_per_s = 0;
 }
 
 /* Where the machine was not measured with the kernel: by the bytes that plans count. */
@@ -100,6 +101,8 @@ apply_to_gpu(const struct mw_software *software, struct mw_model_uses uses,
                                                         : hardware->gpu_layer_norm_bytes_per_s);
     hardware->activation_passes *= slower(best, uses.gated ? hardware->gpu_gated_bytes_per_s
                                                            : hardware->gpu_activation_bytes_per_s);
+    if (uses.rotary)
+        hardware->position_passes *= slower(best, hardware->gpu_rotary_bytes_per_s);
     hardware->gpu_operator_bytes_per_s = best * software->operator_share;
 }
 

@@ -183,11 +183,16 @@ add_class(const struct mw_sizing *s, const struct mw_hardware *hardware, enum mw
         double skipped = row->attends ? mw_kernel_skipped(hardware, &info->attention) : 1;
         products->forward_flops += blocks * info->forward_flops / skipped;
         products->backward_flops += blocks * info->backward_flops / skipped;
+        if (info->trained && info->backward_flops && !row->attends)
+            products->weight_flops += blocks * info->forward_flops;
         const struct mw_work_product *first = &info->products[0];
+        int64_t k = row->attends ? mw_kernel_curve_head_dim(hardware, first->k) : first->k;
         if (info->product_count)
             products->size += blocks * info->forward_flops / skipped *
-                              mw_kernel_size(MAX(1, first->m / chunks), first->n, first->k) /
-                              cbrt(parts);
+                              mw_kernel_size(MAX(1, first->m / chunks), first->n, k) / cbrt(parts);
+        if (row->attends)
+            products->head_dim += blocks * info->forward_flops / skipped *
+                                  (info->attention.head_dim + info->attention.value_dim) / 2;
         enum mw_turn back = mw_cost_turn(2 * info->product_count + info->products_again);
         *(row->streams ? &block->forward_streamed : &block->forward_bytes) +=
             blocks * info->forward_bytes *
@@ -205,8 +210,10 @@ finish_block(struct mw_closed_block *block)
 {
     if (block->weights.forward_flops > 0)
         block->weights.size /= block->weights.forward_flops;
-    if (block->attention.forward_flops > 0)
-        block->attention.size /= block->attention.forward_flops;
+    if (!(block->attention.forward_flops > 0))
+        return;
+    block->attention.size /= block->attention.forward_flops;
+    block->attention.head_dim /= block->attention.forward_flops;
 }
 
 static struct mw_closed_block *

@@ -43,10 +43,10 @@ dimensions(double layers, double hidden, double sequences, double nodes, int pla
     };
 
     dims.layer_block.trained_params = weights;
-    dims.layer_block.weights =
-        (struct mw_closed_products){2 * tokens * weights, 4 * tokens * weights, hidden};
+    dims.layer_block.weights = (struct mw_closed_products){
+        2 * tokens * weights, 4 * tokens * weights, 2 * tokens * weights, hidden, 0};
     dims.layer_block.attention = (struct mw_closed_products){
-        4 * tokens * 1024 * hidden * layers, 8 * tokens * 1024 * hidden * layers, 512};
+        4 * tokens * 1024 * hidden * layers, 8 * tokens * 1024 * hidden * layers, 0, 512, 128};
     dims.layer_block.forward_bytes = 34 * tokens * hidden * layers;
     dims.layer_block.backward_bytes = 68 * tokens * hidden * layers;
     dims.layer_block.forward_launches = 12 * layers;
@@ -79,12 +79,12 @@ shapes_of(const struct mw_closed_dims *dims, struct mw_closed_shape shapes[SHAPE
         shape->backward = i % 2;
         shape->product_count = 1;
         shape->flops = (shape->backward ? 4 : 2) * tokens * width[0] * width[1] * dims->layers;
-        shape->products[0] = (struct mw_work_product){(int64_t)tokens, (int64_t)width[0],
-                                                      (int64_t)width[1], 1, MW_DTYPE_BF16};
+        shape->products[0] = (struct mw_work_product){
+            (int64_t)tokens, (int64_t)width[0], (int64_t)width[1], 1, MW_DTYPE_BF16, 0};
         if (width[0] > 0)
             continue;
         shape->flops = (shape->backward ? 8 : 4) * tokens * SEQ * hidden * dims->layers;
-        shape->products[0] = (struct mw_work_product){SEQ, SEQ, HEAD_DIM, 1, MW_DTYPE_BF16};
+        shape->products[0] = (struct mw_work_product){SEQ, SEQ, HEAD_DIM, 1, MW_DTYPE_BF16, 0};
         shape->attention = (struct mw_work_attention){
             SEQ, SEQ, (int64_t)hidden / HEAD_DIM, (int64_t)hidden / HEAD_DIM, HEAD_DIM, HEAD_DIM,
             0,   1};

@@ -38,7 +38,8 @@ QUESTIONS = [
 ]
 LISTS = ("matmul_dim", "matmul_tflops", "matmul_tflops_low", "matmul_tflops_high", "attention_dim",
          "attention_tflops", "attention_tflops_low", "attention_tflops_high", "tile_shares",
-         "fp8_tile_shares")
+         "fp8_tile_shares", "matmul_forward_share", "matmul_input_share", "matmul_weight_share",
+         "attention_forward_share", "attention_backward_share")
 WORDS = ("flash_attention", "bf16", "architecture")
 
 

@@ -237,7 +237,7 @@ def check_description(box):
     yield from check_model(box, path, described)
     for key, value, status, words in (
             ("homes", None, 2, ["--resume", "--save"]),
-            ("homes", "memwall-plan 6\nend\n", 2, ["homes"]),
+            ("homes", "memwall-plan 7\nend\n", 2, ["homes"]),
             ("homes", described["homes"].replace("from 0", "from 4096"), 2, []),
             ("homes", described["homes"].replace("elements 1056", "elements 1057"), 2, []),
             ("fingerprint", "0", 2, ["memwall.record", "fingerprint"]),

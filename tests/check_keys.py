@@ -43,16 +43,22 @@ matmul_dim = 256; 4096
 matmul_tflops = 40; 100
 matmul_tflops_low = 30; 80
 matmul_tflops_high = 45; 120
+matmul_forward_share = 1.1; 1.05
+matmul_input_share = 1; 1
+matmul_weight_share = 0.9; 0.95
 operator_gb_per_s = 600
 layer_norm_gb_per_s = 300
 rms_norm_gb_per_s = 320
 activation_gb_per_s = 500
 gated_gb_per_s = 510
+rotary_gb_per_s = 250
 loss_gb_per_s = 650
 attention_dim = 200; 1000
 attention_tflops = 30; 80
 attention_tflops_low = 20; 60
 attention_tflops_high = 35; 100
+attention_forward_share = 0.9; 1; 1.1
+attention_backward_share = 1; 1.1; 1.2
 launch_us = 5
 collective_sm_share = 0.2
 host_sm_share = 0.4
@@ -109,7 +115,7 @@ fp8_tile_fill = 64
 fp8_tile_shares = 1; 0.9; 0.8; 0.7
 """
 TILED = re.sub(r"matmul_dim = .*\n", TILES,
-               re.sub(r"(matmul_tflops|attention_)\w* = .*\n", "", PROFILE))
+               re.sub(r"(matmul_[tfiw]|attention_)\w* = .*\n", "", PROFILE))
 TILE_KEYS = [f"gpu.{line.split(' = ')[0]}" for line in TILES.splitlines()]
 
 # Values other than the profile's where twice or half of it is not allowed, or not another kind.
@@ -118,6 +124,9 @@ VALUES = {
     "gpu.matmul_tflops_low": "10; 20", "gpu.matmul_tflops_high": "60; 160",
     "gpu.attention_dim": "100; 500", "gpu.attention_tflops": "15; 40",
     "gpu.attention_tflops_low": "10; 20", "gpu.attention_tflops_high": "60; 160",
+    "gpu.matmul_forward_share": "0.5; 0.6", "gpu.matmul_input_share": "0.5; 0.6",
+    "gpu.matmul_weight_share": "0.5; 0.6", "gpu.attention_forward_share": "0.5; 0.6; 0.7",
+    "gpu.attention_backward_share": "0.5; 0.6; 0.7",
     "gpu.achievable_tflops": "50", "gpu.flash_attention": "false", "gpu.bf16": "false",
     "gpu.memory_gib": "22", "host.memory_gib": "128",
     "gpu.largest_request_gib": "1", "host.largest_request_gib": "0.2", "nvme.duplex": "1.7",
@@ -161,7 +170,7 @@ BESIDE = {
 }
 
 # Of another model than gpt3-1.3b.
-MODELS = {"gpu.rms_norm_gb_per_s": "llama-3.2-1b", "gpu.gated_gb_per_s": "llama-3.2-1b"}
+MODELS = {f"gpu.{kind}_gb_per_s": "llama-3.2-1b" for kind in ("rms_norm", "gated", "rotary")}
 
 # Key: an option that is refused at another value, and words of the refusal.
 EXCEPTIONS = {

@@ -119,7 +119,7 @@ def check_refusals(box):
     box.write("lost.txt", late)
     second = text.replace("save-every 0", "save-every 3")
     box.write("differ.txt", f"{text}{second}from 0 variants 0 1\nend\n")
-    box.write("old.txt", text.replace("memwall-plan 6", "memwall-plan 5"))
+    box.write("old.txt", text.replace("memwall-plan 7", "memwall-plan 6"))
     box.write("role.txt", text.replace(":read:input", ":read:record", 1))
     line = 1 + text[:text.index(":read:input")].count("\n")
     shape = 1 + text[:text.index("\nstep ") + 1].count("\n")
@@ -131,7 +131,7 @@ def check_refusals(box):
     rest = f"{MACHINE} {TRAINING} --steps 1"
     for words, said in (
             (f"--plan none.txt {rest}", ["none.txt"]),
-            (f"--plan old.txt {rest}", ["line 1", "version 6", "'5'"]),
+            (f"--plan old.txt {rest}", ["line 1", "version 7", "'6'"]),
             (f"--plan role.txt {rest}", [f"line {line}:", "a role of a compute"]),
             (f"--plan interval.txt {rest}", ["interval.txt: line ", "the step's shape"]),
             (f"--plan shape.txt {rest}", [f"shape.txt: line {shape}: step", "out of range"]),

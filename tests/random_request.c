@@ -106,6 +106,22 @@ stretch(GRand *random, double *rate)
     *rate *= up / down;
 }
 
+/* A curve and heads whose rates differ by direction. */
+static void
+draw_directions(GRand *apart, struct mw_hardware *hw)
+{
+    double *const shares[] = {hw->matmul_forward_share, hw->matmul_input_share,
+                              hw->matmul_weight_share};
+    double *const heads[] = {hw->attention_forward_share, hw->attention_backward_share};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(shares); i++)
+        for (int64_t point = 0; point < hw->matmul_points; point++)
+            shares[i][point] = g_rand_double_range(apart, 0.6, 1.6);
+    for (size_t i = 0; i < G_N_ELEMENTS(heads); i++)
+        for (int head = 0; head < MW_ATTENTION_HEADS; head++)
+            heads[i][head] = g_rand_double_range(apart, 0.6, 1.6);
+}
+
 /* Half of the devices are their host's cores, with rates of their own.  Leaves the sequence of
  * numbers as it is. */
 static void
@@ -126,6 +142,8 @@ draw_cores(GRand *random, struct mw_hardware *hw)
     hw->attention_flops[0] = hw->gpu_achievable_flops * g_rand_double_range(apart, 0.5, 2);
     hw->host_exact_sums_bytes_per_s =
         hw->host_norm_bytes_per_s * g_rand_double_range(apart, 0.1, 1);
+    if (once_in(apart, 2))
+        draw_directions(apart, hw);
 }
 
 /* Rates of reads and writes at once, and collectives by protocol.  Their draws are those of a copy:

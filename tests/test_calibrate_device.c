@@ -10,7 +10,8 @@
 
 /* In ns: per FLOP, per byte, and for itself. */
 #define PRODUCT_NS 1e-3
-#define ATTENTION_NS 4e-3
+#define ATTENTION_NS 4e-3 /* with heads of 64, in both directions together */
+#define ROTARY_NS 0.5
 #define OPERATOR_NS 0.125
 #define GATED_NS 0.25
 #define LOSS_NS 0.0625
@@ -51,13 +52,22 @@ prepare(void *on, const struct mw_product *product, GError **error)
     return true;
 }
 
+/* Times as long as a product takes: forward 0.75, gradients of inputs 1, of weights 1.25, which is
+ * 1 together. */
+static double
+direction(const struct mw_product *p)
+{
+    return p->b_transposed ? 0.75 : p->a_transposed ? 1.25 : 1;
+}
+
 static bool
 multiply(void *on, const struct mw_product *p, void *c, const void *a, const void *b,
          const void *bias, GError **error)
 {
     g_assert_true(on == &device);
-    take_ns(LAUNCH_NS +
-            device.slower * PRODUCT_NS * 2 * (double)p->m * (double)p->n * (double)p->k);
+    double pairs = device.slower * direction(p) * (double)p->m * (double)p->n * (double)p->k;
+
+    take_ns(LAUNCH_NS + PRODUCT_NS * 2 * pairs);
     return true;
 }
 
@@ -167,11 +177,33 @@ pairs(const struct mw_attention *s)
     return (double)(s->batch * s->seq * s->seq * s->heads * s->head_dim);
 }
 
+/* Times as long as a pair takes: twice forward and backward are 8 * FORTH + 10 * BACK = 18, and
+ * larger heads are faster. */
+#define FORTH 1.25
+#define BACK 0.8
+
+static double
+heads(const struct mw_attention *s)
+{
+    return 0.5 + 0.5 * 64 / (double)s->head_dim;
+}
+
+static void
+rope(void *on, void *x, const float *table, int64_t batch, int64_t seq, int64_t heads,
+     int64_t head_dim, int64_t ld, bool inverse)
+{
+    g_assert_cmpfloat(table[0], ==, 0.6f);
+    g_assert_cmpfloat(table[head_dim / 2], ==, 0.8f);
+    take_ns((inverse ? 2 : 1) * LAUNCH_NS +
+            ROTARY_NS * 2 * 2 * (double)(batch * seq * heads * head_dim));
+}
+
 static void
 attention_forward(void *on, const struct mw_attention *shape, void *o, float *lse, const void *q,
                   const void *k, const void *v, void *scratch)
 {
-    take_ns(LAUNCH_NS + stream_ns(shape, 4) + ATTENTION_NS * 4 * pairs(shape));
+    take_ns(LAUNCH_NS + stream_ns(shape, 4) +
+            ATTENTION_NS * FORTH * 4 * pairs(shape) * heads(shape));
 }
 
 static void
@@ -179,7 +211,8 @@ attention_backward(void *on, const struct mw_attention *shape, void *dq, void *d
                    const void *d_o, const void *o, const float *lse, const void *q, const void *k,
                    const void *v, void *scratch)
 {
-    take_ns(2 * LAUNCH_NS + stream_ns(shape, 8) + ATTENTION_NS * 10 * pairs(shape));
+    take_ns(2 * LAUNCH_NS + stream_ns(shape, 8) +
+            ATTENTION_NS * BACK * 10 * pairs(shape) * heads(shape));
 }
 
 static void
@@ -210,6 +243,7 @@ static const struct mw_kernels kernels = {
     .norm_weight_gradient = norm_weight_gradient,
     .bias_gradient = bias_gradient,
     .attention_scratch_bytes = attention_scratch_bytes,
+    .rope = rope,
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
     .cross_entropy = cross_entropy,
@@ -297,7 +331,7 @@ copy(void *backend, void *to, const void *from, int64_t bytes, GError **error)
 
 static bool
 update(void *backend, const struct mw_update_step *step, float *w, float *m, float *v, void *param,
-      const void *gradient, bool fp32, int64_t n, GError **error)
+       const void *gradient, bool fp32, int64_t n, GError **error)
 {
     g_assert_true((char *)w >= device.memory && (char *)w < device.memory + (64 << 20));
     take_ns(UPDATE_NS * 28 * (double)n);
@@ -338,15 +372,38 @@ assert_is(struct mw_measure m, double wanted)
 }
 
 static void
+assert_share(double share, double wanted)
+{
+    g_assert_cmpfloat_with_epsilon(share / wanted, 1, 1e-3);
+}
+
+static void
+assert_shares(const struct mw_calibration *m)
+{
+    for (int i = 0; i < m->points; i++) {
+        assert_share(mw_calibration_direction_share(m, MW_PRODUCT_OF_RESULT, i), 1 / 0.75);
+        assert_share(mw_calibration_direction_share(m, MW_PRODUCT_OF_INPUT, i), 1);
+        assert_share(mw_calibration_direction_share(m, MW_PRODUCT_OF_WEIGHTS, i), 1 / 1.25);
+    }
+    for (int i = 0; i < MW_ATTENTION_HEADS; i++) {
+        double longer = 0.5 + 0.5 * 64 / (double)mw_calibration_head_dims[i];
+        assert_share(mw_calibration_heads_share(m, false, i), 1 / (FORTH * longer));
+        assert_share(mw_calibration_heads_share(m, true, i), 1 / (BACK * longer));
+    }
+}
+
+static void
 assert_device(const struct mw_calibration *m)
 {
     for (int i = 0; i < m->points; i++)
         assert_is(m->matmul_flops[i], 1e9 / PRODUCT_NS);
     for (int i = 0; i < m->attention_points; i++)
         assert_is(m->attention_flops[i], 1e9 / ATTENTION_NS);
+    assert_shares(m);
     for (int kind = 0; kind < MW_CALIBRATION_PASSES; kind++)
-        assert_is(m->pass_bytes_per_s[kind],
-                  1e9 / (kind == MW_CALIBRATION_GATED ? GATED_NS : OPERATOR_NS));
+        assert_is(m->pass_bytes_per_s[kind], 1e9 / (kind == MW_CALIBRATION_GATED    ? GATED_NS
+                                                    : kind == MW_CALIBRATION_ROTARY ? ROTARY_NS
+                                                                                    : OPERATOR_NS));
     assert_is(m->launch_s, LAUNCH_NS * 1e-9);
     assert_is(m->device_bytes_per_s, 1e9 / UPDATE_NS);
     assert_is(m->loss_bytes_per_s, 1e9 / LOSS_NS);
@@ -360,7 +417,8 @@ assert_layer(const struct mw_calibration *m)
     double rows = 128, h = 128, weights = 6 * rows * 12 * h * h, pair_flops = 14 * rows * rows * h;
     double passes = (18 + 33) * 2 * rows * h;
     const struct mw_attention shape = {.batch = 1, .seq = 128, .heads = 2, .head_dim = 64};
-    double ns = PRODUCT_NS * weights + ATTENTION_NS * pair_flops + OPERATOR_NS * passes +
+    double attention_ns = ATTENTION_NS * (4 * FORTH + 10 * BACK) / 14;
+    double ns = PRODUCT_NS * weights + attention_ns * pair_flops + OPERATOR_NS * passes +
                 stream_ns(&shape, 4) + stream_ns(&shape, 8) + (5 + 12 + 12 + 3) * LAUNCH_NS;
 
     assert_is(m->layer_flops, 1e9 * (weights + pair_flops) / ns);
@@ -381,6 +439,48 @@ assert_copies(const struct mw_calibration *m)
                                    1e-3); /* however fast the drive is then */
 }
 
+static struct mw_hardware
+written(const struct mw_calibration *m)
+{
+    g_autoptr(GError) error = NULL;
+    char *text = cli_calibrate_profile(m, &error);
+    g_assert_no_error(error);
+    struct mw_profile *profile =
+        mw_profile_parse(&mw_hwprofile_kind, text, strlen(text), "written", &error);
+    g_assert_no_error(error);
+    struct mw_hardware at = mw_hwprofile_read(profile, MW_OUTLOOK_TYPICAL);
+
+    mw_profile_free(profile);
+    free(text);
+    return at;
+}
+
+/* The profile has the shares that were measured, and none of what was not compared. */
+static void
+assert_written(const struct mw_calibration *measured)
+{
+    struct mw_calibration m = *measured;
+    struct mw_hardware at;
+
+    m.backend = "cuda";
+    m.device_bytes = INT64_C(16) << 30;
+    at = written(&m);
+    for (int i = 0; i < m.points; i++) {
+        assert_share(at.matmul_forward_share[i], 1 / 0.75);
+        assert_share(at.matmul_input_share[i], 1);
+        assert_share(at.matmul_weight_share[i], 1 / 1.25);
+    }
+    assert_share(at.attention_forward_share[0], 1 / FORTH);
+    assert_share(at.attention_forward_share[2], 1 / (FORTH * 0.625));
+    assert_share(at.attention_backward_share[1], 1 / (BACK * 0.75));
+    assert_share(at.gpu_rotary_bytes_per_s, 1e9 / ROTARY_NS);
+    memset(m.direction_flops, 0, sizeof m.direction_flops);
+    memset(m.heads_forward_flops, 0, sizeof m.heads_forward_flops);
+    at = written(&m);
+    g_assert_cmpfloat(at.matmul_forward_share[0], ==, 0);
+    g_assert_cmpfloat(at.attention_backward_share[0], ==, 0);
+}
+
 static void
 test_figures(void)
 {
@@ -396,6 +496,7 @@ test_figures(void)
     assert_device(&measured);
     assert_layer(&measured);
     assert_copies(&measured);
+    assert_written(&measured);
     g_assert_cmpint(measured.host_share.samples, ==, 0);
     g_assert_cmpint(measured.update_params_per_s.samples, >, 0);
     g_assert_cmpint(device.opened, ==, 0);

@@ -96,7 +96,7 @@ test_compute(void)
     struct bench b = bench_new(MW_OP_COMPUTE, 1);
 
     b.work.flops = INT64_C(20000000000000);
-    b.work.products[0] = (struct mw_work_product){5000, 10, 20, 10000000, MW_DTYPE_BF16};
+    b.work.products[0] = (struct mw_work_product){5000, 10, 20, 10000000, MW_DTYPE_BF16, 0};
     b.work.product_count = 1;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2); /* size 100: the cube root of m·n·k */
     b.work.bytes = 50 * GB;
@@ -340,7 +340,7 @@ test_slowest_computes(void)
     struct bench b = bench_new(MW_OP_COMPUTE, 1);
 
     b.work.flops = INT64_C(20000000000000);
-    b.work.products[0] = (struct mw_work_product){5000, 10, 20, 10000000, MW_DTYPE_BF16};
+    b.work.products[0] = (struct mw_work_product){5000, 10, 20, 10000000, MW_DTYPE_BF16, 0};
     b.work.product_count = 1;
     b.work.bytes = 50 * GB;
     b.hardware.gpus_differ = 0.02;
@@ -571,7 +571,7 @@ test_attention_curve(void)
     struct bench b = bench_new(MW_OP_COMPUTE, 1);
 
     b.work.flops = 40000 * GB;
-    b.work.products[0] = (struct mw_work_product){1000, 1000, 1000, 20000, MW_DTYPE_BF16};
+    b.work.products[0] = (struct mw_work_product){1000, 1000, 1000, 20000, MW_DTYPE_BF16, 0};
     b.work.product_count = 1;
     b.work.attention = (struct mw_work_attention){1000, 1000, 8, 8, 1000, 1000, 0, 1};
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
@@ -585,6 +585,74 @@ test_attention_curve(void)
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 10);
     b.work.attention.heads = 0;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1);
+    mw_plan_free(b.plan);
+}
+
+/* Products of a curve by what they give: the share at the first one's size, between sizes over the
+ * logarithm. */
+static void
+test_directions(void)
+{
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+    struct mw_work_product *p = b.work.products;
+    struct mw_hardware *hw = &b.hardware;
+
+    b.work.flops = 80000 * GB;
+    p[0] = (struct mw_work_product){1000, 1000, 1000, 20000, MW_DTYPE_BF16, MW_PRODUCT_OF_INPUT};
+    p[1] = (struct mw_work_product){1000, 1000, 1000, 20000, MW_DTYPE_BF16, MW_PRODUCT_OF_WEIGHTS};
+    b.work.product_count = 2;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2);
+    for (int i = 0; i < 3; i++) {
+        hw->matmul_forward_share[i] = 4;
+        hw->matmul_input_share[i] = i == 0 ? 1 : 2;
+        hw->matmul_weight_share[i] = 0.5;
+    }
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1 / 2.0 + 1 / 0.5);
+    p[0].of = MW_PRODUCT_OF_RESULT;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1 / 4.0 + 1 / 0.5);
+    b.work.product_count = 1;
+    b.work.flops = 40000 * GB;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 1 / 4.0);
+    assert_s(mw_kernel_direction_share(hw, MW_PRODUCT_OF_INPUT, sqrt(100.0 * 1000)), 1.5);
+    assert_s(mw_kernel_direction_share(hw, MW_PRODUCT_OF_INPUT, 1), 1);
+    mw_plan_free(b.plan);
+}
+
+/* 1 / share is a straight line over 1 / head size: of 1, 2 and 2.5 at 64, 128 and 256 it is 1, 1/2
+ * and 2/5. */
+static void
+test_heads(void)
+{
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+    struct mw_hardware *hw = &b.hardware;
+
+    hw->attention_points = 2;
+    hw->attention_dim[0] = 100;
+    hw->attention_dim[1] = 10000;
+    hw->attention_flops[0] = 4e12;
+    hw->attention_flops[1] = 12e12;
+    g_assert_cmpint(mw_kernel_curve_head_dim(hw, 80), ==, 80);
+    assert_s(mw_kernel_heads_share(hw, 80, false), 1);
+    for (int head = 0; head < MW_ATTENTION_HEADS; head++) {
+        hw->attention_forward_share[head] = head == 0 ? 1 : head == 1 ? 2 : 2.5;
+        hw->attention_backward_share[head] = 0.5;
+    }
+    g_assert_cmpint(mw_kernel_curve_head_dim(hw, 80), ==, 64);
+    assert_s(mw_kernel_heads_share(hw, 64, false), 1);
+    assert_s(mw_kernel_heads_share(hw, 128, false), 2);
+    assert_s(mw_kernel_heads_share(hw, 96, false), 1 / (1 - 0.5 * 2 / 3));
+    assert_s(mw_kernel_heads_share(hw, 192, false), 1 / (0.5 - 0.1 * 2 / 3));
+    assert_s(mw_kernel_heads_share(hw, 32, false), 0.5);
+    assert_s(mw_kernel_heads_share(hw, 512, false), 2.5);
+    assert_s(mw_kernel_heads_share(hw, 32, true), 0.5);
+    hw->attention_backward_share[1] = 0.25; /* slower with larger heads: smaller ones as those */
+    assert_s(mw_kernel_heads_share(hw, 32, true), 0.5);
+    b.work.flops = 40000 * GB;
+    b.work.products[0] = (struct mw_work_product){1000, 1000, 128, 156250, MW_DTYPE_BF16, 0};
+    b.work.product_count = 1;
+    b.work.attention = (struct mw_work_attention){1000, 1000, 8, 8, 128, 128, 0, 1};
+    double size = mw_kernel_size(1000, 1000, 64);
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 40e12 / 2 / mw_kernel_attention_curve(hw, size));
     mw_plan_free(b.plan);
 }
 
@@ -645,6 +713,8 @@ main(int argc, char **argv)
     g_test_add_func("/cost/cores-in-latency", test_cores_in_latency);
     g_test_add_func("/cost/operators", test_operators);
     g_test_add_func("/cost/attention-curve", test_attention_curve);
+    g_test_add_func("/cost/directions", test_directions);
+    g_test_add_func("/cost/heads", test_heads);
     g_test_add_func("/cost/whole-ns", test_whole_ns);
     g_test_add_func("/cost/mixed", test_mixed);
     return g_test_run();

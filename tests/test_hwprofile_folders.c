@@ -61,6 +61,41 @@ test_inherits(void)
     mw_profile_free(by_path);
 }
 
+/* Shares are of their own curve: another curve, inherited or set, leaves them behind. */
+static void
+test_shares(void)
+{
+    put("shared.ini", "[profile]\ninherits = dgx2\n[gpu]\nmultiprocessors = 0\n"
+                      "matmul_dim = 1\nmatmul_tflops = 50\nmatmul_forward_share = 1.2\n"
+                      "matmul_input_share = 1.1\nmatmul_weight_share = 0.8\n"
+                      "attention_dim = 1\nattention_tflops = 20\n"
+                      "attention_forward_share = 1; 2; 3\nattention_backward_share = 4; 5; 6\n");
+    put("heir.ini", "[profile]\ninherits = shared\n[gpu]\nmatmul_dim = 1; 2\n"
+                    "matmul_tflops = 50; 60\n");
+    struct mw_profile *shared = mw_test_load("shared"), *heir = mw_test_load("heir");
+    struct mw_hardware at = mw_hwprofile_read(shared, MW_OUTLOOK_LOW);
+    GError *error = NULL;
+
+    g_assert_cmpfloat(at.matmul_forward_share[0], ==, 1.2);
+    g_assert_cmpfloat(at.matmul_weight_share[0], ==, 0.8);
+    g_assert_cmpfloat(at.attention_backward_share[2], ==, 6);
+    at = mw_hwprofile_read(heir, MW_OUTLOOK_TYPICAL);
+    g_assert_cmpfloat(at.matmul_forward_share[0], ==, 0);
+    g_assert_cmpfloat(at.attention_forward_share[2], ==, 3);
+    mw_profile_set(heir, "gpu.attention_tflops=30", &error);
+    g_assert_no_error(error);
+    at = mw_hwprofile_read(heir, MW_OUTLOOK_TYPICAL);
+    g_assert_cmpfloat(at.attention_flops[0], ==, 30e12);
+    g_assert_cmpfloat(at.attention_forward_share[2], ==, 0);
+    mw_profile_set(shared, "gpu.matmul_input_share=2", &error);
+    g_assert_no_error(error);
+    at = mw_hwprofile_read(shared, MW_OUTLOOK_TYPICAL);
+    g_assert_cmpfloat(at.matmul_input_share[0], ==, 2);
+    g_assert_cmpfloat(at.matmul_forward_share[0], ==, 1.2);
+    mw_profile_free(shared);
+    mw_profile_free(heir);
+}
+
 static void
 test_bad_inheritance(void)
 {
@@ -139,6 +174,7 @@ main(int argc, char **argv)
     g_autofree char *folder = g_build_filename(scratch, "memwall", "hwprofiles", NULL);
     g_mkdir_with_parents(folder, 0700);
     g_test_add_func("/hwprofile/inherits", test_inherits);
+    g_test_add_func("/hwprofile/shares", test_shares);
     g_test_add_func("/hwprofile/bad-inheritance", test_bad_inheritance);
     g_test_add_func("/hwprofile/deep-inheritance", test_deep_inheritance);
     g_test_add_func("/hwprofile/lookup", test_lookup);

@@ -204,6 +204,28 @@ test_contradictions(void)
             "no number may be above that of attention_tflops");
     refuses("matmul_tflops = 100\n", "matmul_tflops = 100\nattention_tflops_high = 10\n",
             "one number for each of attention_dim");
+    refuses("matmul_tflops = 100\n", "matmul_tflops = 100\nmatmul_forward_share = 1\n",
+            "[gpu] matmul_input_share: is missing: gpu.matmul_forward_share needs it");
+    refuses("matmul_tflops = 100\n",
+            "matmul_tflops = 100\nmatmul_forward_share = 1; 2\nmatmul_input_share = 1; 2\n"
+            "matmul_weight_share = 1; 2\n",
+            "[gpu] matmul_forward_share = 1; 2: must have one number for each of matmul_dim");
+    refuses("matmul_tflops = 100\n",
+            "matmul_tflops = 100\nmatmul_forward_share = 0\nmatmul_input_share = 1\n"
+            "matmul_weight_share = 1\n",
+            "[gpu] matmul_forward_share = 0: must be 1 to 12 numbers from 0.01 to 100");
+    refuses("matmul_tflops = 100\n",
+            "matmul_tflops = 100\nattention_dim = 1\nattention_tflops = 9\n"
+            "attention_forward_share = 1; 1\nattention_backward_share = 1; 1; 1\n",
+            "[gpu] attention_forward_share = 1; 1: must have 3 numbers");
+    refuses("matmul_tflops = 100\n",
+            "matmul_tflops = 100\nattention_dim = 1\nattention_tflops = 9\n"
+            "attention_backward_share = 1; 1; 1\n",
+            "[gpu] attention_forward_share: is missing: gpu.attention_backward_share needs it");
+    refuses("matmul_tflops = 100\n",
+            "matmul_tflops = 100\nattention_forward_share = 1; 1; 1\n"
+            "attention_backward_share = 1; 1; 1\n",
+            "[gpu] attention_tflops: is missing: gpu.attention_forward_share is a multiple of it");
     refuses("achievable_tflops = 100\n", "achievable_tflops = 201\n",
             "[gpu] achievable_tflops = 201: must be at most peak_tflops, 200");
     refuses("reserve_gib = 0\n", "reserve_gib = 64\n",

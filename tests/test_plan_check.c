@@ -79,17 +79,17 @@ set_product(struct mw_plan *p, struct mw_work_product product)
 static void
 product_side(struct mw_plan *p)
 {
-    set_product(p, (struct mw_work_product){8, 0, 8, 1, MW_DTYPE_BF16});
+    set_product(p, (struct mw_work_product){8, 0, 8, 1, MW_DTYPE_BF16, 0});
 }
 static void
 product_dtype(struct mw_plan *p)
 {
-    set_product(p, (struct mw_work_product){8, 8, 8, 1, MW_DTYPE_NF4});
+    set_product(p, (struct mw_work_product){8, 8, 8, 1, MW_DTYPE_NF4, 0});
 }
 static void
 product_flops(struct mw_plan *p)
 {
-    set_product(p, (struct mw_work_product){8, 8, 8, 2, MW_DTYPE_BF16});
+    set_product(p, (struct mw_work_product){8, 8, 8, 2, MW_DTYPE_BF16, 0});
 }
 static void
 product_lacks(struct mw_plan *p)
@@ -109,7 +109,7 @@ product_copied(struct mw_plan *p)
 static void
 attention_heads(struct mw_plan *p)
 {
-    set_product(p, (struct mw_work_product){8, 8, 8, 1, MW_DTYPE_BF16});
+    set_product(p, (struct mw_work_product){8, 8, 8, 1, MW_DTYPE_BF16, 0});
     p->works[WORK_COMPUTE].attention = (struct mw_work_attention){8, 8, 3, 2, 8, 8, 0, 1};
 }
 static void draw_range(struct mw_plan *p) { p->works[0].draw_begin = MW_NONE; }

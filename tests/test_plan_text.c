@@ -81,7 +81,8 @@ add_works(struct mw_plan *plan)
                          .dtype = MW_DTYPE_BF16,
                          .comm = MW_NONE,
                          .flops = INT64_MAX,
-                         .products = {{1, 2, 3, 4, MW_DTYPE_FP16}, {5, 6, 7, 8, MW_DTYPE_BF16}},
+                         .products = {{1, 2, 3, 4, MW_DTYPE_FP16, MW_PRODUCT_OF_WEIGHTS},
+                                      {5, 6, 7, 8, MW_DTYPE_BF16, 0}},
                          .product_count = 2,
                          .attention = {9, 10, 11, 12, 13, 14, 15, 1},
                          .bytes = 4,
@@ -157,7 +158,7 @@ make_plan(void)
 }
 
 static const char plan_text[] =
-    "memwall-plan 6\n"
+    "memwall-plan 7\n"
     "title one of everything\n"
     "machine of its own\n"
     "model small\n"
@@ -185,7 +186,8 @@ static const char plan_text[] =
     "tiles 4 5 shard 3 strides 3 5 6 homes 1 0 whole-gradients trainable\n"
     "chunk 0 program 1 tensors 0 1 from 7 elements 8 slot 1 other -\n"
     "work 0 compute activations qkv bf16 comm - flops 9223372036854775807 "
-    "product 1 2 3 4 fp16 product 5 6 7 8 bf16 attention 9 10 heads 11 12 13 14 window 15 causal "
+    "product 1 2 3 4 fp16 weights product 5 6 7 8 bf16 attention 9 10 heads 11 12 13 14 window 15 "
+    "causal "
     "bytes 4 elements 6 launches 7 draw 0:1000000 1:4096x3\n"
     "work 1 all-gather none none none comm 0 flops 0 bytes 0 elements 0 "
     "launches 0\n"
@@ -332,13 +334,13 @@ struct edit {
 };
 
 static const struct edit edits[] = {
-    {"memwall-plan 6", "memwall-plan 5",
-     "line 1: expected a plan of version 6 (`memwall plan -o "
-     "FILE` writes it), found '5'"},
-    {"memwall-plan 6", "memwall-plan",
-     "line 1: expected a plan of version 6 (`memwall plan -o "
+    {"memwall-plan 7", "memwall-plan 6",
+     "line 1: expected a plan of version 7 (`memwall plan -o "
+     "FILE` writes it), found '6'"},
+    {"memwall-plan 7", "memwall-plan",
+     "line 1: expected a plan of version 7 (`memwall plan -o "
      "FILE` writes it), found the end of the line"},
-    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 6', found 'plan'"},
+    {"memwall-plan", "plan", "line 1: expected 'memwall-plan 7', found 'plan'"},
     {"title one", "titel one", "line 2: expected 'title', found 'titel'"},
     {"machine of its own", "machine", "line 3: expected 'world', found 'machine'"},
     {"machine of", "engine of", "line 3: expected 'world', found 'engine'"},

@@ -247,7 +247,7 @@ test_bad_texts(void)
         g_autofree char *line = g_strdup_printf("line %d: ", lines + rows[i].line);
         assert_text_refused(text, line, rows[i].what);
     }
-    assert_text_refused("memwall-plan 5\n", "line 1: ", "version 6");
+    assert_text_refused("memwall-plan 6\n", "line 1: ", "version 7");
     free(two);
     mw_variants_free(variants);
 }

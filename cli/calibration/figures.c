@@ -21,6 +21,8 @@ const struct cli_figure cli_figures[] = {
      AT(pass_bytes_per_s[MW_CALIBRATION_ACTIVATION]), PASSES},
     {"gpu", "gated_gb_per_s", "SwiGLU", "GB/s", 1e-9, AT(pass_bytes_per_s[MW_CALIBRATION_GATED]),
      PASSES},
+    {"gpu", "rotary_gb_per_s", "rotary positions", "GB/s", 1e-9,
+     AT(pass_bytes_per_s[MW_CALIBRATION_ROTARY]), PASSES},
     {"gpu", "loss_gb_per_s", "loss", "GB/s", 1e-9, AT(loss_bytes_per_s),
      "softmax and cross-entropy of GPT-2's vocabulary, 28 bytes per logit as the planner counts"},
     {"gpu", "achievable_tflops", "a layer, forward and backward", "TFLOP/s", 1e-12, AT(layer_flops),
@@ -100,6 +102,7 @@ static const struct {
     {AT(pass_bytes_per_s[MW_CALIBRATION_RMS_NORM]), PASSES_APART},
     {AT(pass_bytes_per_s[MW_CALIBRATION_ACTIVATION]), PASSES_APART},
     {AT(pass_bytes_per_s[MW_CALIBRATION_GATED]), PASSES_APART},
+    {AT(pass_bytes_per_s[MW_CALIBRATION_ROTARY]), PASSES_APART},
     {AT(copy_share), "matrix products beside copies of pinned memory, each way"},
     {AT(fabric_bytes_per_s), "all-gathers and reduce-scatters of 64 KiB to 256 MiB: the slope"},
     {AT(fabric_latency_s), "an all-gather of few bytes, for each other rank"},
@@ -138,6 +141,45 @@ char *
 cli_product_name(double dim)
 {
     return g_strdup_printf("matrix products of %.4g cubed", dim);
+}
+
+static double
+least_or_most(const double *values, int count, bool most)
+{
+    double value = values[0];
+
+    for (int i = 1; i < count; i++)
+        value = most ? fmax(value, values[i]) : fmin(value, values[i]);
+    return value;
+}
+
+struct mw_measure
+cli_direction_share(const struct mw_calibration *measured, enum mw_product_of of)
+{
+    double shares[MW_MATMUL_POINTS_MAX] = {0}, samples = 0;
+
+    for (int i = 0; i < measured->points; i++) {
+        shares[i] = mw_calibration_direction_share(measured, of, i);
+        samples += measured->direction_flops[of][i].samples;
+    }
+    struct mw_measure all = {.low = least_or_most(shares, measured->points, false),
+                             .high = least_or_most(shares, measured->points, true)};
+    all.typical = mw_measure_of(shares, measured->points).typical;
+    all.samples = (int)samples;
+    return all;
+}
+
+const char *const cli_direction_names[MW_CALIBRATION_DIRECTIONS] = {
+    [MW_PRODUCT_OF_RESULT] = "products of forward",
+    [MW_PRODUCT_OF_INPUT] = "products for inputs",
+    [MW_PRODUCT_OF_WEIGHTS] = "products for weights",
+};
+
+char *
+cli_heads_name(bool backward, int head)
+{
+    return g_strdup_printf("%s, heads of %d", backward ? "backward" : "forward",
+                           (int)mw_calibration_head_dims[head]);
 }
 
 char *

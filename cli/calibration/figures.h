@@ -22,6 +22,14 @@ extern const int cli_figure_count;
 char *cli_product_name(double dim);
 char *cli_attention_name(double dim);
 
+/* "forward, heads of 128"; g_free it. */
+char *cli_heads_name(bool backward, int head);
+
+/* Over the sizes of products: the least, median and greatest share of the rate of all three that
+ * those of one direction reach; zeros: not known. */
+struct mw_measure cli_direction_share(const struct mw_calibration *measured, enum mw_product_of of);
+extern const char *const cli_direction_names[MW_CALIBRATION_DIRECTIONS];
+
 extern const char *const cli_collective_names[]; /* by enum mw_calibration_collective */
 
 /* How the figure was measured; NULL: that is said elsewhere. */

@@ -109,11 +109,21 @@ cli_calibrate_contradicting(const struct mw_calibration *m)
     return curve_points(m, true);
 }
 
+static void
+add_comparisons(GPtrArray *all, const struct mw_calibration *m)
+{
+    if (!(mw_calibration_direction_share(m, MW_PRODUCT_OF_RESULT, 0) > 0))
+        g_ptr_array_add(all, g_strdup("products by direction"));
+    if (!m->heads_seq)
+        g_ptr_array_add(all, g_strdup("attention by the size of heads"));
+}
+
 GPtrArray *
 cli_calibrate_left_out(const struct mw_calibration *m)
 {
     GPtrArray *all = curve_points(m, false);
 
+    add_comparisons(all, m);
     add_layer(all, m);
     add_figures(all, m);
     add_memory(all, m);
@@ -157,6 +167,7 @@ cli_calibrate_left_out_shortly(const struct mw_calibration *m)
     add_count(all, "lengths of attention", cli_attention_name, m->attention_points,
               m->attention_dim, m->attention_flops, m->attention_contradicts);
     add_message_count(all, m);
+    add_comparisons(all, m);
     add_layer(all, m);
     add_figures(all, m);
     add_memory(all, m);

@@ -192,6 +192,58 @@ add_curve(struct writer *w, const struct curve *c)
 }
 
 static void
+add_shares(struct writer *w, const char *key, const double *shares, int count, const char *how)
+{
+    g_string_append_printf(w->text, "%s =", key);
+    for (int i = 0; i < count; i++)
+        g_string_append_printf(w->text, "%s %.4g", i ? ";" : "",
+                               clamp_to_range("gpu", key, shares[i]));
+    g_string_append(w->text, "\n");
+    add_source(w, key, how);
+}
+
+static void
+add_directions(struct writer *w)
+{
+    static const struct {
+        const char *key, *how;
+    } rows[MW_CALIBRATION_DIRECTIONS] = {
+        [MW_PRODUCT_OF_RESULT] = {"matmul_forward_share",
+                                  "y = x W^T beside all three products, half of them added to y"},
+        [MW_PRODUCT_OF_INPUT] = {"matmul_input_share", "dx = dy W beside all three products"},
+        [MW_PRODUCT_OF_WEIGHTS] = {"matmul_weight_share", "dW = dy^T x beside all three products"},
+    };
+    const struct mw_calibration *m = w->measured;
+    double shares[MW_MATMUL_POINTS_MAX];
+
+    for (int of = 0; of < MW_CALIBRATION_DIRECTIONS; of++) {
+        for (int i = 0; i < m->points; i++)
+            shares[i] = mw_calibration_direction_share(m, (enum mw_product_of)of, i);
+        if (shares[0] > 0)
+            add_shares(w, rows[of].key, shares, m->points, rows[of].how);
+    }
+}
+
+static void
+add_heads(struct writer *w)
+{
+    const struct mw_calibration *m = w->measured;
+    double shares[MW_ATTENTION_HEADS];
+
+    for (int backward = 0; backward < 2; backward++) {
+        g_autofree char *how =
+            g_strdup_printf("%s with heads of 64, 128 and 256 at %d tokens, beside both directions "
+                            "with heads of 64",
+                            backward ? "backward" : "forward", (int)m->heads_seq);
+        for (int i = 0; i < MW_ATTENTION_HEADS; i++)
+            shares[i] = mw_calibration_heads_share(m, backward, i);
+        if (shares[0] > 0)
+            add_shares(w, backward ? "attention_backward_share" : "attention_forward_share", shares,
+                       MW_ATTENTION_HEADS, how);
+    }
+}
+
+static void
 add_curves(struct writer *w)
 {
     const struct mw_calibration *m = w->measured;
@@ -215,7 +267,9 @@ add_curves(struct writer *w)
         .contradicts = m->attention_contradicts};
 
     add_curve(w, &products);
+    add_directions(w);
     add_curve(w, &attention);
+    add_heads(w);
 }
 
 static double
@@ -227,6 +281,12 @@ peak_flops(const struct mw_calibration *m)
         peak = fmax(peak, m->matmul_flops[i].high);
     for (int i = 0; i < m->attention_points; i++)
         peak = fmax(peak, m->attention_flops[i].high);
+    for (int of = 0; of < MW_CALIBRATION_DIRECTIONS; of++)
+        for (int i = 0; i < m->points; i++)
+            peak = fmax(peak, m->direction_flops[of][i].typical);
+    for (int i = 0; i < MW_ATTENTION_HEADS; i++)
+        peak =
+            fmax(peak, fmax(m->heads_forward_flops[i].typical, m->heads_backward_flops[i].typical));
     return peak;
 }
 

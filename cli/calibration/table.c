@@ -49,8 +49,21 @@ static void
 print_curves(FILE *out, const struct mw_calibration *measured)
 {
     print_curve(out, cli_product_name, measured->points, measured->dim, measured->matmul_flops);
+    for (int of = 0; of < MW_CALIBRATION_DIRECTIONS; of++) {
+        struct mw_measure m = cli_direction_share(measured, (enum mw_product_of)of);
+        if (m.typical > 0)
+            print_row(out, cli_direction_names[of], "share", &m);
+    }
     print_curve(out, cli_attention_name, measured->attention_points, measured->attention_dim,
                 measured->attention_flops);
+    for (int i = 0; i < 2 * MW_ATTENTION_HEADS; i++) {
+        bool backward = i % 2;
+        const struct mw_measure *m =
+            &(backward ? measured->heads_backward_flops : measured->heads_forward_flops)[i / 2];
+        g_autofree char *label = cli_heads_name(backward, i / 2);
+        if (m->samples)
+            print_rate(out, label, m);
+    }
 }
 
 static void
@@ -285,6 +298,36 @@ json_course(struct mw_json_writer *json, const struct mw_calibration *measured)
     json_drift(json, &measured->drift);
 }
 
+static void
+json_directions(struct mw_json_writer *json, const struct mw_calibration *measured)
+{
+    static const char *const names[MW_CALIBRATION_DIRECTIONS] = {
+        [MW_PRODUCT_OF_RESULT] = "matmul_forward_share",
+        [MW_PRODUCT_OF_INPUT] = "matmul_input_share",
+        [MW_PRODUCT_OF_WEIGHTS] = "matmul_weight_share",
+    };
+
+    for (int of = 0; of < MW_CALIBRATION_DIRECTIONS; of++) {
+        mw_json_begin(json, names[of], '[', true);
+        for (int i = 0; i < measured->points; i++)
+            mw_json_number(json, NULL,
+                           mw_calibration_direction_share(measured, (enum mw_product_of)of, i));
+        mw_json_end(json, ']');
+    }
+}
+
+static void
+json_heads(struct mw_json_writer *json, const struct mw_calibration *measured)
+{
+    for (int backward = 0; backward < 2 && measured->heads_seq; backward++) {
+        mw_json_begin(json, backward ? "attention_backward_share" : "attention_forward_share", '[',
+                      true);
+        for (int i = 0; i < MW_ATTENTION_HEADS; i++)
+            mw_json_number(json, NULL, mw_calibration_heads_share(measured, backward, i));
+        mw_json_end(json, ']');
+    }
+}
+
 void
 cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *measured)
 {
@@ -296,8 +339,10 @@ cli_calibrate_json(struct mw_json_writer *json, const struct mw_calibration *mea
     if (measured->direct_storage)
         mw_json_string(json, "direct_storage", measured->direct_storage);
     json_curve(json, "matmul", measured->points, measured->dim, measured->matmul_flops);
+    json_directions(json, measured);
     json_curve(json, "attention", measured->attention_points, measured->attention_dim,
                measured->attention_flops);
+    json_heads(json, measured);
     for (int i = 0; i < cli_figure_count; i++) {
         struct mw_measure m = cli_figure_of(&cli_figures[i], measured);
         if (m.samples > 0 || m.wished > 0)

@@ -105,9 +105,10 @@ add_products(struct mw_orthogonal *out, const struct mw_matrix *x)
 {
     int64_t m = x->rows, n = x->columns, count = MW_PRODUCT(STEPS, x->count);
 
+    out->products[out->product_count++] = (struct mw_work_product){
+        .m = m, .n = m, .k = MW_SUM(n, m), .count = count, .dtype = MW_DTYPE_BF16};
     out->products[out->product_count++] =
-        (struct mw_work_product){m, m, MW_SUM(n, m), count, MW_DTYPE_BF16};
-    out->products[out->product_count++] = (struct mw_work_product){m, n, m, count, MW_DTYPE_BF16};
+        (struct mw_work_product){.m = m, .n = n, .k = m, .count = count, .dtype = MW_DTYPE_BF16};
 }
 
 /* Matrices of other shapes than a work can say make its last product so much wider. */
