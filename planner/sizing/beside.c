@@ -288,7 +288,8 @@ static double
 update_copies(const struct mw_sizing *sizing)
 {
     double params = mw_sizing_state_elements(sizing, MW_TIER_GPU);
-    double copies = copied_gradients(sizing, updated_at_once(sizing, params)) + copied_parameters(sizing, params);
+    double copies = copied_gradients(sizing, updated_at_once(sizing, params)) +
+                    copied_parameters(sizing, params);
 
     return copies > 0 ? fmax(0, copies - freed_for_update(sizing)) : 0;
 }
