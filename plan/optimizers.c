@@ -46,7 +46,7 @@
  * SM3: the update, which becomes the momentum (Enealor/PyTorch-SM3, SM3.py).
  * Muon: what the momentum adds to the gradient (torch/optim/_muon.py); products have room of their
  * own (planner/sizing/orthogonal.c). */
-#define ROOT(type) .copies = {1, type, .of_list = true, .fuses = true}
+#define ROOT(type) .copies = {.count = 1, .dtype = type, .of_list = true, .fuses = true}
 
 static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
     [MW_OPTIMIZER_ADAMW] = {.name = "adamw",
@@ -97,7 +97,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                .source = "mixed precision, arXiv 1710.03740, Sec. 3.1"},
     [MW_OPTIMIZER_LION] = {.name = "lion",
                            .dtypes = MOMENTUM,
-                           .copies = {3, MW_DTYPE_FP32, .fuses = true},
+                           .copies = {.count = 3, .dtype = MW_DTYPE_FP32, .fuses = true},
                            .rule = MW_UPDATE_LION,
                            .runs = true,
                            .beta1 = 0.9,
@@ -111,7 +111,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                 /* the squares of rows and columns, and of the update */
                                 .gradient_passes = 2,
                                 .clips = true,
-                                .copies = {2, MW_DTYPE_FP32},
+                                .copies = {.count = 2, .dtype = MW_DTYPE_FP32},
                                 .rule = MW_UPDATE_ADAFACTOR,
                                 .runs = true,
                                 BETAS,
@@ -122,7 +122,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                           .dtypes = MOMENTUM,
                           .vectors = {"accumulator_0.", "accumulator_1.", "accumulator."},
                           .vector_bytes = 2 * sizeof(float), /* before the step and after it */
-                          .copies = {1, MW_DTYPE_FP32},
+                          .copies = {.count = 1, .dtype = MW_DTYPE_FP32},
                           .rule = MW_UPDATE_SM3,
                           .runs = true,
                           BETAS,
@@ -131,7 +131,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                           .source = "arXiv 1901.11150, Algorithm 2 (SM3-II)"},
     [MW_OPTIMIZER_MUON] = {.name = "muon",
                            .dtypes = MOMENTUM,
-                           .copies = {1, MW_DTYPE_FP32},
+                           .copies = {.count = 1, .dtype = MW_DTYPE_FP32},
                            .rule = MW_UPDATE_MOMENTUM, /* before products make it orthogonal */
                            .orthogonalizes = true,
                            BETAS,
@@ -153,7 +153,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                      .gradient_passes = 2,
                                      .clips = true,
                                      /* and parameter and gradient in fp32 */
-                                     .copies = {4, MW_DTYPE_FP32},
+                                     .copies = {.count = 4, .dtype = MW_DTYPE_FP32},
                                      .rule = MW_UPDATE_ADAFACTOR,
                                      BETAS,
                                      .keeps = "no other parameter than that of 16 bits; of a "
