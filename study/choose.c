@@ -537,7 +537,7 @@ find_mixed(const struct mw_question *question, const struct mw_settings *asked,
     for (guint i = 0; planned_so && candidates && i < candidates->len; i++) {
         const struct mw_sizing *all = candidates->pdata[i];
         bool simpler = !on_gpu && deepest_tier(all) == MW_TIER_GPU;
-        double floor = simpler ? alike : WORTH_COMPLEXITY * alike;
+        double floor = on_gpu ? WORTH_COMPLEXITY * alike : simpler ? alike : NEAR * alike;
         if (all->fits && may_gain(all, fmax(floor, present)))
             mw_planner_add_fewest(&planned, &resolved, all, found);
     }
@@ -564,7 +564,8 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
             ? find_mixed(search->question, asked, candidates, fmax(recomputed, all), NEAR * present)
             : NULL;
     double some = best_estimate(mixed), most = fmax(recomputed, fmax(all, some));
-    double floor = stay_on_gpu(candidates) && stay_on_gpu(kept) ? NEAR * most : 0;
+    bool on_gpu = stay_on_gpu(candidates) && stay_on_gpu(kept);
+    double floor = on_gpu ? NEAR * most : 0;
 
     *choice = (struct mw_choice){0};
     /* keeping activations takes fewer ops */
@@ -578,8 +579,10 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
         *choice = fastest_candidate(search, candidates, floor);
     if (all > recomputed && all >= floor)
         take_fastest(search, choice, kept, floor);
-    if (some > fmax(recomputed, all))
-        take_fastest(search, choice, mixed, fmax(recomputed, all));
+    /* Transfers are worse than estimated where they wait for each other in backward. */
+    double worth = (on_gpu ? 1 : NEAR) * fmax(recomputed, all);
+    if (some > worth)
+        take_fastest(search, choice, mixed, worth);
     return true;
 }
 

@@ -303,7 +303,7 @@ def check_capacity(box):
     for factor in ("0.5", "2", "none"):
         asked = f"-m model.json {ALONE} {ASKED} -s ddp --batch 4 --capacity-factor {factor}"
         box.run(f"plan {asked.replace(f'--backend cpu --dtype fp32 --data {TEXT}', '')} "
-                "--dtype fp32 -o capacity.plan".replace("--lr 1e-3", ""))
+                "--software memwall --dtype fp32 -o capacity.plan".replace("--lr 1e-3", ""))
         for way in (asked, f"--plan capacity.plan {ALONE} --backend cpu --data {TEXT} --lr 1e-3"):
             answer = box.run(f"run {way} --steps 3 --log capacity.log --overwrite")
             made[factor, way[:6]] = (steps_of(box.folder / "capacity.log") if not answer.status
