@@ -23,6 +23,7 @@ static const struct mw_calibration_options options = {.dtype = MW_DTYPE_BF16};
 struct memory {
     struct mw_calibrator c;
     int32_t targets[ROWS];
+    float angles[2]; /* of no token: the scale has none */
 };
 
 static struct memory *
@@ -35,6 +36,7 @@ memory_new(void)
         .scale = &scale,
         .options = &options,
         .targets = m->targets,
+        .angles = m->angles,
         .host = {.base = g_malloc0(HOST_BYTES), .bytes = HOST_BYTES},
         .device = {.base = g_malloc0(DEVICE_BYTES), .bytes = DEVICE_BYTES},
     };
