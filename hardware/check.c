@@ -176,8 +176,10 @@ check_shares(const struct mw_profile *profile, const char *const *keys, int coun
     for (int i = 0; i < count; i++)
         if (mw_profile_gives(profile, "gpu", keys[i]))
             given = keys[i];
+    if (!given)
+        return true;
     g_autofree char *beside = g_strdup_printf("is missing: gpu.%s needs it", given);
-    for (int i = 0; given && i < count; i++) {
+    for (int i = 0; i < count; i++) {
         if (!mw_profile_gives(profile, "gpu", keys[i]))
             return mw_profile_refuse(profile, "gpu", keys[i], beside, error);
         if (mw_profile_value_of(profile, "gpu", keys[i])->count != wanted)
