@@ -49,14 +49,14 @@ struct mw_memory_use {
     double gradient_copies;    /* of replicated gradients, in the buckets that are all-reduced */
     double bytes_per_gradient; /* on the GPU, as they are kept; a plan may keep fewer */
     double bytes_per_update;   /* of a gradient, as the update of an fp32 parameter takes it */
-    double update_lists; /* share of what updates copy of all parameters (plan/optimizers.h) */
-    bool updates_flat;   /* what a rank updates is one tensor */
-    bool fp32_in_place;  /* parameters of fp32 are updated themselves, and state has no copy */
-    int sums_as_made;          /* sums of micro-batches are kept as backward makes gradients; else
+    double update_lists;     /* share of what updates copy of all parameters (plan/optimizers.h) */
+    bool updates_flat;       /* what a rank updates is one tensor */
+    bool fp32_in_place;      /* parameters of fp32 are updated themselves, and state has no copy */
+    int sums_as_made;        /* sums of micro-batches are kept as backward makes gradients; else
                                 * in fp32 */
-    double bytes_per_cast;     /* of a parameter's copy in 16 bits that forward makes for backward,
+    double bytes_per_cast;   /* of a parameter's copy in 16 bits that forward makes for backward,
                                 * where an optimizer has fp32 parameters, and all of them */
-    double bytes_per_frozen;   /* of a frozen parameter that is not narrowed, where others are */
+    double bytes_per_frozen; /* of a frozen parameter that is not narrowed, where others are */
     double bytes_per_offloaded; /* per element of the largest gradient, with its copies, on its way
                                  * to the host */
     double host_bytes_per_gradient;  /* in host memory, of parameters whose state is there; */

@@ -31,8 +31,8 @@ enum mw_step_gradient {
 
 /* A part of a tensor in the step. */
 struct mw_step_part {
-    uint32_t made; /* micro-batches whose gradient backward has computed, at least in part */
-    uint32_t left; /* micro-batches whose gradient has gone on from there */
+    uint32_t made;     /* micro-batches whose gradient backward has computed, at least in part */
+    uint32_t left;     /* micro-batches whose gradient has gone on from there */
     uint32_t unsummed; /* norms whose weights' gradients slices have made of their own tokens, and
                         * not summed up: bits 1 << enum mw_operator */
     uint32_t done[MW_STEP_GRADIENT_COUNT];

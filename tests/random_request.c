@@ -653,9 +653,8 @@ random_request_text(const struct random_request *request)
         request->hardware.tensor_overlap ? " overlapped"
         : request->hardware.tensor_parts ? " in parts"
                                          : "",
-        s->micro_batch, (int)s->global_batch,
-        (int)s->grad_accum, (int)s->seq, p, g, o, a, (int)s->checkpoint_interval,
-        s->checkpoint_dtype == MW_DTYPE_NONE ? "" : " in 8 bits",
+        s->micro_batch, (int)s->global_batch, (int)s->grad_accum, (int)s->seq, p, g, o, a,
+        (int)s->checkpoint_interval, s->checkpoint_dtype == MW_DTYPE_NONE ? "" : " in 8 bits",
         s->kept_as.dtype == MW_DTYPE_NONE ? "" : " kept in 8 bits", (int)s->recompute_layers,
         (int)s->param_loads, (int)s->tiles, (int)s->logits_chunks, (int)s->prefetch,
         (int)s->optimizer_chunk, (int)s->buffer_sets, (int)s->dpu_start, s->commit,

@@ -28,9 +28,8 @@ has_sum(const struct builder *b, const struct visit *v, enum mw_operator operato
 {
     int64_t last = mw_sizing_token_parts(b->sizing, operator_) - 1;
 
-    return v->tied != TIED_REST &&
-           (mw_sizing_sum_parts(b->sizing, operator_) > 1 ||
-            v->chunk == (v->phase == MW_PHASE_BACKWARD ? last : 0));
+    return v->tied != TIED_REST && (mw_sizing_sum_parts(b->sizing, operator_) > 1 ||
+                                    v->chunk == (v->phase == MW_PHASE_BACKWARD ? last : 0));
 }
 
 static bool
@@ -64,8 +63,7 @@ static void
 sum_slices(struct builder *b, const struct visit *v, enum mw_operator operator_, uint32_t slot,
            bool last)
 {
-    bool scatters =
-        mw_sizing_scatters_sum(b->sizing, operator_, v->phase == MW_PHASE_BACKWARD);
+    bool scatters = mw_sizing_scatters_sum(b->sizing, operator_, v->phase == MW_PHASE_BACKWARD);
 
     b->compute_wait =
         slicing_op(b, v, scatters ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE, operator_);

@@ -275,8 +275,8 @@ mw_sizing_gathers_gradient(const struct mw_sizing *sizing, enum mw_operator oper
 bool
 mw_sizing_gathers_input(const struct mw_sizing *sizing, const struct mw_operator_info *info)
 {
-    bool again = mw_sizing_tensor_parts(sizing) && info->trained &&
-                 is_of_layers(info->operator_) && mw_sizing_all_reduces(info->operator_, true);
+    bool again = mw_sizing_tensor_parts(sizing) && info->trained && is_of_layers(info->operator_) &&
+                 mw_sizing_all_reduces(info->operator_, true);
 
     return again || (sizing->shape.sequence_parallel && mw_sizing_splits_backward(sizing, info));
 }
