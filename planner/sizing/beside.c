@@ -68,14 +68,18 @@ zero_buckets(const struct mw_sizing *sizing)
                : 0;
 }
 
-/* Replicas copy all gradients into buckets, which stay. */
+/* Replicas copy all gradients into buckets, which stay.  Where forward casts parameters, the
+ * model's own are of fp32, and so are their gradients. */
 static double
 replica_buckets(const struct mw_sizing *sizing)
 {
-    double copies = sizing->hardware->memory_use.gradient_copies;
+    const struct mw_memory_use *use = &sizing->hardware->memory_use;
+    bool fp32 = use->bytes_per_cast > 0 &&
+                mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
+    int64_t bytes = fp32 ? mw_dtype_element_bytes(MW_DTYPE_FP32) : sizing->element_bytes;
 
     return !sizing->optimizer_partitioned && sizing->dp > 1
-               ? copies * (double)(sizing->element_bytes * sizing->trained_params)
+               ? use->gradient_copies * (double)(bytes * sizing->trained_params)
                : 0;
 }
 
@@ -193,19 +197,33 @@ more_scores(const struct mw_sizing *sizing)
            (double)mw_sizing_activation_sets(sizing);
 }
 
+/* Of the group of layers that are recomputed together, the bytes of all but one: of that one
+ * backward frees what it has used, while the plan has its working memory beside all of it. */
+static double
+group_at_rest(const struct mw_sizing *sizing)
+{
+    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    double layers = (double)MAX(1, mw_recomputed_largest(&recomputed));
+
+    return (double)mw_sizing_group_bytes(sizing) * (layers - 1) / layers;
+}
+
+/* Of layers that keep activations, where the plan has room for all that the software keeps; and,
+ * if its profile says how much that is, of the group that backward recomputes. */
 static double
 more_activations(const struct mw_sizing *sizing)
 {
-    double more = mw_sizing_activations_kept(sizing->hardware) - 1, share = 1;
+    double more = mw_sizing_activations_kept(sizing->hardware) - 1;
+    bool says = sizing->hardware->memory_use.activations_kept > 0;
+    bool groups = sizing->settings.checkpoint_interval > 0;
+    double kept = (double)mw_sizing_kept_bytes(sizing, false);
+    double all = kept + (groups ? (double)mw_sizing_group_bytes(sizing) : 0);
 
-    if (!sizing->settings.eager || mw_settings_keeps_whole(&sizing->settings) ||
-        (sizing->settings.checkpoint_interval && !mw_sizing_kept_layers(sizing)))
+    if (mw_settings_keeps_whole(&sizing->settings) || all <= 0)
         return 0;
-    if (mw_sizing_kept_layers(sizing)) {
-        double kept = (double)mw_sizing_kept_bytes(sizing, false);
-        share = kept / (kept + (double)mw_sizing_group_bytes(sizing));
-    }
-    return more * ledger(sizing, MW_PURPOSE_ACTIVATIONS) * share;
+    double rests = groups && says ? group_at_rest(sizing) : 0;
+    double stays = sizing->settings.eager ? ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept / all : 0;
+    return more * (stays + rests);
 }
 
 /* What backward has freed when the update begins. */
@@ -272,15 +290,15 @@ copied_parameters(const struct mw_sizing *sizing, double params)
                 copied_bytes(sizing, optimizer, fmin(params, matrices), false));
 }
 
-/* Gradients of another type than the one that they are kept in: of an fp32 parameter. */
+/* Gradients of another type than the one that they are kept in, 16 bits: of an fp32 parameter. */
 static double
 copied_gradients(const struct mw_sizing *sizing, double params)
 {
     double more = sizing->hardware->memory_use.bytes_per_update - gradient_bytes(sizing);
+    bool wider = sizing->settings.dtype != MW_DTYPE_FP32 &&
+                 mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
 
-    return mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER)
-               ? fmax(0, more) * params
-               : 0;
+    return wider ? fmax(0, more) * params : 0;
 }
 
 /* The update of state on the GPU, in one piece. */
