@@ -137,7 +137,7 @@ take_rates(void *data, int number, double *rates, GError **error)
     return mw_calibrate_good(c, error);
 }
 
-/* By the pace of attention with heads of 64: the last of its points that was measured. */
+/* By the fastest pace of attention with heads of 64 that was measured. */
 static double
 needed_s(struct mw_calibrator *c, const struct mw_calibration *out)
 {

@@ -316,8 +316,8 @@ check_modules(const struct mw_adapter_config *config, const struct mw_decoder *d
     g_ptr_array_add(names, NULL);
     g_autofree char *list = g_strjoinv(", ", (char **)names->pdata);
     return mw_refuse(error,
-                     "%s: target_modules: must be those of the adapters to train, %s; or give "
-                     "{train} of the file's modules",
+                     "%s: target_modules: names other matrices than {train} does, which are %s; "
+                     "leave {train} out to take the file's",
                      origin, list);
 }
 

@@ -670,8 +670,9 @@ mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, size_t 
     if (!plan->checked)
         return mw_plan_refuse(&check.base, "the plan was not checked");
     if (plan->shape.only_simulated)
-        return mw_plan_refuse(&check.base, "it moves data as other software does, and can only be "
-                                           "simulated; a plan for the software memwall runs");
+        return mw_plan_refuse(&check.base, "it keeps or moves state as other software does, and "
+                                           "can only be simulated; one for the software memwall "
+                                           "runs");
     if (plan->shape.no_flush)
         return mw_plan_refuse(&check.base, "its steps go on over their ends, and a whole step "
                                            "begins and ends by itself");

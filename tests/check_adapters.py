@@ -61,10 +61,11 @@ def check_counts(box):
 
 def check_text(box):
     """What is trained is said as it is requested."""
-    for given, said in (("lora:16", "lora:16"), ("norm1,lora:8", "lora:8,norm1"),
+    for given, said in (("lora:16", "lora:16"), ("norm1,lora:8", "norm1,lora:8"),
                         ("lora:8@mlp-down+qkv", "lora:8@qkv+mlp-down"),
                         ("lora:2@qkv+projection+mlp-up+mlp-down", "lora:2"),
-                        ("lora:2@q,v", "lora:2@q+v"), ("lora:2@v+q,norm1", "lora:2@q+v,norm1"),
+                        ("lora:2@q,v", "lora:2@q+v"), ("lora:2@v+q,norm1", "norm1,lora:2@q+v"),
+                        ("projection,lora:2@q", "projection,lora:2@q"),
                         ("lora:2@o_proj,up_proj,k", "lora:2@k+projection+up"),
                         ("lora:2@k,v,q", "lora:2@qkv"), ("lora:2@all-linear", "lora:2")):
         answer, error = settings_of(box, f"-m llama-3.1-8b --seq 64 --train {given}")
@@ -176,7 +177,9 @@ def check_refusals(box):
             ("--train lora:16@q,q", "'q' is given twice"),
             ("--train lora:16@q+qkv", "'qkv' is given twice"),
             ("--train lora:16@v,all-linear", "'all-linear' is given twice"),
-            ("--train lora:16@q,qkv", "qkv is trained itself"),
+            ("--train qkv,lora:16@q", "qkv is trained itself"),
+            ("--train lora:16@q,qkv", "behind a list of matrices"),
+            ("--train lora:16@q,projection", "behind a list of matrices"),
             ("--train lora:16,q_proj", "qkv has that matrix", "--train lora:16@q_proj"),
             ("--train lora:16@norm1", "'norm1' has no adapters"),
             ("--train lora:16@qkv+qkv", "'qkv' is given twice"),
@@ -447,7 +450,7 @@ def check_adapter_refusals(box):
                        ["adapter_config.json: target_modules", "q_proj, v_proj, up_proj;"])
     some = fixture("llama-small/lora-some")
     yield from refused(box.run(f"{base} {ADAPTED} --adapter {some}"),
-                       ["target_modules", "q_proj, k_proj, v_proj, o_proj", "give --train"])
+                       ["target_modules", "q_proj, k_proj, v_proj, o_proj", "leave --train out"])
     answer = box.run(f"{base} --adapter {some}")
     if answer.status or "--train lora:4@q+v+up, --lora-alpha 6" not in answer.err:
         yield answer.err

@@ -232,16 +232,17 @@ can_run_slices(const struct cli_training *run, GError **error)
     const struct mw_plan *plan = run->answer->plan;
 
     if (plan->shape.sequence_parallel && plan->shape.weights_later)
-        return mw_refuse(error, "{schedule=zb-h1}: run computes the gradients of weights with the "
-                                "others where tensor slices share tokens; give "
-                                "{sequence-parallel=off}, or {schedule=1f1b}");
+        return mw_refuse(error, "{schedule=zb-h1}: run has no zero-bubble schedule where tensor "
+                                "slices share tokens; give {schedule=1f1b}, or "
+                                "{sequence-parallel=off}");
     if (plan->shape.tensor_overlap)
-        return mw_refuse(error, "tensor slices: run sums up before it goes on, and this plan's "
-                                "software beside products; give {software=memwall}");
+        return mw_refuse(error, "tensor slices: this plan sums up beside products, as its software "
+                                "does, and run sums up first; plan with {software=memwall}");
     if (plan->shape.sequence_parallel && !plan->shape.tensor_parts)
-        return mw_refuse(error, "{sequence-parallel=on}: run keeps a slice's own tokens alone of "
-                                "what is not sliced, and this plan's software more; give "
-                                "{software=memwall}, or {sequence-parallel=off}");
+        return mw_refuse(error, "{sequence-parallel=on}: this plan keeps the whole inputs of "
+                                "products, as its software does, and run keeps each slice's own "
+                                "tokens; plan with {software=memwall}, or give "
+                                "{sequence-parallel=off}");
     if (mw_optimizer_has_vectors(plan->shape.optimizer))
         return mw_refuse(error,
                          "{optimizer=%s}: run takes its sums over the rows and columns of whole "

@@ -363,7 +363,8 @@ check_checkpoints(const struct mw_plan *plan, GError **error)
 static bool
 check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
 {
-    bool one = true, sums = true;
+    enum mw_dtype sums = MW_DTYPE_FP32;
+    bool one = true;
 
     for (uint32_t i = 0; i < plan->work_count; i++)
         one &= plan->works[i].kind != MW_OP_COMPUTE || plan->works[i].dtype == dtype;
@@ -371,13 +372,13 @@ check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
         const struct mw_tensor *tensor = &plan->tensors[i];
         one &= (tensor->dtype == dtype || (!tensor->trainable && mw_narrow_is(tensor))) &&
                (tensor->summed || tensor->gradient_dtype == dtype);
-        sums &= !tensor->summed || tensor->gradient_dtype == MW_DTYPE_FP32;
+        sums = tensor->summed && sums == MW_DTYPE_FP32 ? tensor->gradient_dtype : sums;
     }
-    if (one && !sums)
+    if (one && sums != MW_DTYPE_FP32)
         return mw_refuse(error,
-                         "the plan sums micro-batches in %s, and a run in fp32: plan with "
-                         "{software=memwall}, or without accumulation",
-                         mw_dtype_name(dtype));
+                         "the plan sums micro-batches in %s, and a run sums in fp32: plan with "
+                         "{software=memwall}, or with {grad-accum=1}",
+                         mw_dtype_name(sums));
     if (!one)
         g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
                     "the executor computes in one data type; this plan has several");

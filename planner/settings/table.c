@@ -225,12 +225,12 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "{dtype}, unless the software says otherwise (default); `run` has no fp8"},
     {MW_SETTINGS_MEMORY, "train", MW_SETTING_TRAIN, FIELD(trained), 0, 0, "all", NULL,
      "lora:RANK|OPERATORS|all",
-     "train adapters of that rank (LoRA) of the layers' products qkv, projection, mlp-up and "
-     "mlp-down, or of some of these (lora:16@qkv+mlp-up) or of their matrices q, k, v, o, gate, up "
-     "and down (lora:16@q,v), also by PEFT's names (q_proj); or these operators' own parameters; "
-     "and "
-     "leave all others as they are, without gradients or optimizer state (default all); OPERATORS "
-     "are some of these, separated by commas, with lora:RANK or without: "},
+     "what is trained; all else stays as it is, without gradients or optimizer state (default "
+     "all). "
+     "lora:16: adapters (LoRA) of rank 16 on qkv, projection, mlp-up and mlp-down; "
+     "lora:16@qkv+mlp-up: on some of these; lora:16@q,v: on some of their matrices, q, k, v, o, "
+     "gate, up and down, or by PEFT's names (q_proj). OPERATORS, separated by commas, train these "
+     "operators' own parameters, with lora:RANK or without: "},
     {MW_SETTINGS_MEMORY, "lora-alpha", MW_SETTING_REAL, FIELD(lora_alpha), 1e-3,
      MW_DECODER_ALPHA_MAX, "rank", NULL, "ALPHA|rank",
      "multiply what adapters give by ALPHA / RANK (default: by 1); a matter of training, not of "
@@ -767,6 +767,18 @@ goes_on(const char *name, bool listed)
            adapted_by(name).operators;
 }
 
+/* "lora:16@q,projection" may mean either. */
+static bool
+refuse_behind_list(const struct mw_setting *setting, const char *text, const char *name,
+                   GError **error)
+{
+    g_autofree char *fault = g_strdup_printf(
+        "'%s' behind a list of matrices: write it as @...+%s for its adapter, or before lora: to "
+        "train all of it",
+        name, name);
+    return refuse_trained(setting, text, fault, error);
+}
+
 /* "norm1,norm2": trained, and all others with parameters frozen; with "lora:16" adapters too. */
 static bool
 parse_trained(const struct mw_setting *setting, const char *text, struct mw_settings *settings,
@@ -790,6 +802,8 @@ parse_trained(const struct mw_setting *setting, const char *text, struct mw_sett
             continue;
         }
         int i = find_operator(name, mw_operator_names_params);
+        if (listed && i < MW_OPERATOR_COUNT && has_adapters(i))
+            return refuse_behind_list(setting, text, name, error);
         if (i == MW_OPERATOR_COUNT || !(trained.frozen >> i & 1))
             return refuse_operator(setting, text, name, i < MW_OPERATOR_COUNT, error);
         trained.frozen &= ~(UINT32_C(1) << i);
@@ -836,7 +850,8 @@ mw_setting_trained_text(const struct mw_trained *trained)
     if (!trained->rank)
         return g_steal_pointer(&own);
     g_autofree char *adapters = mw_setting_adapters_text(trained);
-    return g_strconcat(adapters, *own ? "," : "", own, NULL);
+    /* In front: behind a list of matrices an operator may be meant as one more of these. */
+    return g_strconcat(own, *own ? "," : "", adapters, NULL);
 }
 
 /* Makes it open again: a file may have set it. */

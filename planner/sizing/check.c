@@ -586,6 +586,17 @@ mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
                      least);
 }
 
+/* Adapters read what slices would gather first, and their gradients need all of it too. */
+static bool
+check_adapters(const struct mw_hardware *hardware, const struct mw_settings *s, GError **error)
+{
+    if (!s->trained.rank || s->tp == 1 || s->sequence_parallel != 1 || !hardware->tensor_parts)
+        return true;
+    return mw_refuse(error,
+                     "{train}: adapters are not planned where tensor slices of this software "
+                     "share tokens; give {sequence-parallel=off}");
+}
+
 static bool
 check_shape(const struct mw_model *model, const struct mw_hardware *hardware,
             const struct mw_settings *settings, struct mw_model_walk *walk, GError **error)
@@ -617,5 +628,6 @@ mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware
                          error) &&
            check_groups(settings, error) && check_asynchronous(settings, error) &&
            check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
+           check_adapters(hardware, settings, error) &&
            check_shape(model, hardware, settings, walk, error);
 }
