@@ -15,7 +15,8 @@ import re
 import shutil
 import sys
 
-from check_slices import (DEEP, EACH, FIXTURES, MACHINE, TRAINING, divided, ranks, steps,
+from check_slices import (DEEP, EACH, FIXTURES, MACHINE, TRAINING, check_from_plan, divided,
+                          ranks, steps,
                           write_models)
 from check_slices_durable import DRIVES, check_kills, check_resume, words
 from command import SANITIZED, Answer, Box, answer_of, of_rows, refused
@@ -194,16 +195,6 @@ def check_damaged(box):
             yield f"{old}: {count} times, status {answer.status}: {answer.err[-300:]}"
 
 
-def check_from_plan(box):
-    asked = f"-m llama.json {MACHINE} -s zero1 --batch 1 --grad-accum 2 --tp 2 {ON}"
-    box.run(f"plan {asked} --gpus 2 --dtype fp32 --software memwall -o slices.plan")
-    training = TRAINING.replace("--dtype fp32", "")
-    of_plan = ranks(box, 2, f"run --plan slices.plan {MACHINE} {training}")
-    of_model = ranks(box, 2, f"run {asked} {TRAINING}")
-    if len(steps(of_plan)) != 4 or steps(of_plan) != steps(of_model):
-        yield f"{steps(of_plan)}, of the model {steps(of_model)}: {of_plan.err[-300:]}"
-
-
 def check_memory(box):
     """A slice of two keeps half of what is as wide as hidden states, four times per layer, and has
     a product's input in a room of its own."""
@@ -250,7 +241,7 @@ def tests(box):
     yield "plan", check_plan(box)
     yield "plan/frozen", check_frozen_plan(box)
     yield "plan/damaged", check_damaged(box)
-    yield "from a plan", check_from_plan(box)
+    yield "from a plan", check_from_plan(box, f"-s zero1 --tp 2 {ON}")
     yield "memory", check_memory(box)
     yield "refusals", check_refusals(box)
     for name, case in of_rows(ALONE.items(), 4):

@@ -189,13 +189,13 @@ def check_parts_memory(box):
         yield f"planned {planned}, resident {resident}"
 
 
-def check_from_plan(box):
+def check_from_plan(box, options):
     """A plan's file has the whole model, of which each rank takes its slice."""
-    asked = f"-m llama.json {MACHINE} -s ddp --batch 1 --grad-accum 2 --tp 2 --gpus 2"
-    box.run(f"plan {asked} --dtype fp32 --software memwall -o slices.plan")
+    asked = f"-m llama.json {MACHINE} {options} --batch 1 --grad-accum 2"
+    box.run(f"plan {asked} --gpus 2 --dtype fp32 --software memwall -o slices.plan")
     training = TRAINING.replace("--dtype fp32", "")
     of_plan = ranks(box, 2, f"run --plan slices.plan {MACHINE} {training}")
-    of_model = ranks(box, 2, f"run {asked.replace('--gpus 2', '')} {TRAINING}")
+    of_model = ranks(box, 2, f"run {asked} {TRAINING}")
     if len(steps(of_plan)) != 4 or steps(of_plan) != steps(of_model):
         yield f"{steps(of_plan)}, of the model {steps(of_model)}: {of_plan.err[-300:]}"
 
@@ -277,7 +277,7 @@ def tests(box):
     yield "sums of stages", check_stages(box)
     if has_ranks():
         yield "refusals", check_refusals(box)
-        yield "from a plan", check_from_plan(box)
+        yield "from a plan", check_from_plan(box, "-s ddp --tp 2")
         yield "weights", check_weights(box)
         yield "memory of parts", check_parts_memory(box)
     for name, case in of_rows(PARTS.items(), 3) if has_ranks() else ():
