@@ -119,27 +119,29 @@ def check_groups(box):
     one whose backward is at work; of one layer, and by software that keeps no more, nothing."""
     question = ("-m llama-2-7b -H h100 --gpus 1 -s ddp --seq 4096 --batch 1 --grad-accum 1 "
                 "--optimizer adamw-8bit-pure --software {} --activation-checkpoint-interval {}")
-    more = {interval: taken_by(box, question.format("hf-trainer", interval), "more activations kept")
+    what = "more activations kept"
+    more = {interval: taken_by(box, question.format("hf-trainer", interval), what)
             for interval in (0, 1, 2, 16, 32)}
     for interval in (2, 16, 32):
         # Working memory is in what is counted of all.
         if not more[0] or abs(more[interval] / more[0] * 32 / (interval - 1) - 1) > 0.03:
             yield f"groups of {interval} layers: {more[interval]} GiB, of all {more[0]}"
-    if more[1] or taken_by(box, question.format("ideal", 32), "more activations kept"):
+    if more[1] or taken_by(box, question.format("ideal", 32), what):
         yield f"groups of one layer: {more[1]} GiB"
 
 
 def check_types(box):
     """Gradients in buckets are of fp32 where forward casts the model's parameters, and not where
     they are of 16 bits; an update of fp32 gradients copies none."""
-    question = "-m llama-3.2-1b -H rtx4090-2x -s ddp --seq 512 --batch 1 --grad-accum 1 --software {}"
+    rest = "-s ddp --batch 1 --grad-accum 1 --software"
+    question = f"-m llama-3.2-1b -H rtx4090-2x --seq 512 {rest} {{}}"
     params = ask(box, question.format("hf-trainer"))["params"] / 2 ** 30
     for options, bytes_each in (("hf-trainer", 4), ("hf-trainer --dtype fp32", 4),
                                 ("hf-trainer --optimizer adamw-pure", 2), ("nanotron", 2)):
         buckets = taken_by(box, question.format(options), "buckets of gradients")
         if abs(buckets / params - bytes_each) > 1e-3:
             yield f"{options}: {buckets / params} bytes per parameter in buckets, not {bytes_each}"
-    question = "-m opt-1.3b -H a100 -s ddp --seq 64 --batch 1 --grad-accum 1 --software deepspeed {}"
+    question = f"-m opt-1.3b -H a100 --seq 64 {rest} deepspeed {{}}"
     copies = [taken_by(box, question.format(options), "the update's copies")
               for options in ("--optimizer sgd-momentum", "--optimizer sgd-momentum --dtype fp32")]
     if not copies[0] or copies[1]:
