@@ -662,7 +662,7 @@ def check_swapped(box):
     box.run("plan -m gpt2 -H rtx4090 -s zero-infinity-nvme --optimizer-device nvme --seq 64 "
             "--batch 1 --software deepspeed -o plan.txt")
     yield from refused(box.run("run --plan plan.txt -H rtx4090 --data plan.txt"),
-                       ["simulated alone"])
+                       ["can only be simulated"])
 
 
 def check_refusals(box):
