@@ -261,9 +261,9 @@ def tests(box):
     yield "replicas", check_replicas(box)
     yield "from a plan", check_from_plan(box)
     yield "damaged plan", check_damaged(box)
-    for name, case in of_rows(CHECKPOINTS.items(), 2):
+    for name, case in of_rows(CHECKPOINTS.items(), 2, 2):
         yield f"checkpoints/{name}", check_checkpoint(box, *case)
-    for name, case in of_rows(RESUMED.items(), 2):
+    for name, case in of_rows(RESUMED.items(), 2, 2):
         yield f"resumed/{name}", check_resume(box, *case)
     yield "verified", check_verified(box)
     yield "other groups", check_other_groups(box)

@@ -289,7 +289,7 @@ def tests(box):
     write_models(box)
     recorded = json.loads((ROOT / "tests/fixtures/experts/mixtral-2-of-4.json").read_text())
     box.write("mixture.json", json.dumps(recorded["config"]))
-    for name, case in of_rows(CASES.items(), 2):
+    for name, case in of_rows(CASES.items(), 2, 2):
         yield f"resumed/{name}", check_resume(box, *case)
     yield "damaged", check_damage(box)
     yield "damaged/experts", check_experts_damage(box)
