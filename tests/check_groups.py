@@ -15,7 +15,7 @@ import sys
 
 from check_slices import ranks, steps
 from check_slices_durable import check_kills, check_same, empty, good, losses
-from command import ROOT, Answer, Box, of_rows, refused
+from command import ROOT, Answer, Box, of_rows, refused, unless_few
 from tap import report_ranked
 
 MACHINE = "-H aws-p5-48xlarge"
@@ -270,8 +270,8 @@ def tests(box):
     yield "refusals", check_refusals(box)
     yield "killed/drives", check_kills(
         box, 9, 4, f"-m llama.json {DURABLE} {ALL_ON_DRIVES} --commit step --shard-group 2", 2)
-    yield "killed/saved", check_kills(
-        box, 10, 4, f"-m gpt2.json {DURABLE} -s zero1 --save-every 2 --shard-group 2", 1)
+    yield from unless_few(("killed/saved", check_kills(
+        box, 10, 4, f"-m gpt2.json {DURABLE} -s zero1 --save-every 2 --shard-group 2", 1)))
 
 
 if __name__ == "__main__":

@@ -247,7 +247,7 @@ def check_refused(box):
     empty(box)
     yield from good(ranks(box, 4, f"run {asked} --steps 3"))
     kept = contents(box)
-    for count, divided, change, wanted in OTHER:
+    for count, divided, change, wanted in of_rows(OTHER, 2):
         change(box.folder / "drive")
         changed = contents(box)
         answer = ranks(box, count, f"run {asked} {divided} --steps {STEPS} --resume")
