@@ -104,10 +104,10 @@ MEMORY = {
     # Embeddings and norms.
     "memory.frozen_bytes": ("4", f"{SMALL} -s ddp --train lora:8@qkv --weight-bits 4",
                             "whole frozen weights in fp32", 2 * 768 * (50257 + 1024 + 25 * 2)),
-    "memory.update_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
-    "memory.update_lists": ("1", f"{SMALL} -s ddp", "the update's copies", None),
-    "memory.update_flat": ("true", f"{SMALL} -s ddp --optimizer adafactor", "the update's copies",
-                           None),
+    "memory.update_gradient_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
+    "memory.update_foreach_share": ("1", f"{SMALL} -s ddp", "the update's copies", None),
+    "memory.update_flat_tensor": ("true", f"{SMALL} -s ddp --optimizer adafactor",
+                                  "the update's copies", None),
     "memory.offload_bytes": ("64", f"{SMALL} -s zero-offload", "gradients on their way to the host",
                              None),
     "memory.host_gradient_bytes": ("4", f"{SMALL} -s zero-offload --grad-accum 1", HOST_GRADIENTS,
@@ -189,7 +189,7 @@ def check_beside(box):
     """Each tensor is updated alone beside backward: the largest is the embedding, with positions,
     in parts that are rounded up; its gradient and two layers' live at once, or sums of all."""
     largest, layer = (50257 + 1024) * 768, 12 * 768 ** 2
-    asked = f"{SMALL} -s ddp --gpus 1 --set software.memory.update_bytes=64"
+    asked = f"{SMALL} -s ddp --gpus 1 --set software.memory.update_gradient_bytes=64"
     copies, gradients = {}, {}
     for options in ("--update end --grad-accum 1", "--update beside --grad-accum 1",
                     "--update beside --grad-accum 2"):
@@ -678,6 +678,13 @@ def check_refusals(box):
         "--software fsdp2-compil": ["did you mean fsdp2-compile"],
         "--software part.ini": ["part.ini: [attention] kernel is missing", "so are share"],
         "--set software.operators.shar=1": ["did you mean [operators] share"],
+        # All words of the name, or its first one.
+        "--set software.memory.sum_type=made": ["did you mean [memory] gradient_sum_type?"],
+        "--set software.memory.update_bytes=6": ["[memory] update_gradient_bytes (bytes)?"],
+        "--set software.memory.update_lists=1": ["gradient_bytes (bytes) or update_foreach_share"],
+        "--set software.memory.fp32_in_place=true": ["did you mean [memory] update_fp32_in_place?"],
+        "--set software.memory.update_flat=true": ["did you mean [memory] update_flat_tensor?"],
+        "--set software.memory.gradient_sum_type=planned": ["must be one of fp32, made"],
         "--set software.attention.kernel=fa9": ["must be one of fused, unfused"],
         "--software kernel.ini": ["kernel.ini: [attention] kernel = fa2, fa9: must be one of "],
         "--software day.ini": ["day.ini: [profile] date = soon: must be a year, a month or a day"],
