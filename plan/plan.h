@@ -836,6 +836,10 @@ bool mw_plan_sums_passing(const struct mw_plan *plan, const struct mw_tensor *te
  * checkpoint's type, but the last of them may be shorter. */
 bool mw_plan_gathers_checkpoints(const struct mw_plan *plan);
 
+/* Whether the work sums up, over tensor slices that share tokens, the gradients of a norm's
+ * weights, where each has made them of its own tokens. */
+bool mw_plan_sums_norm(const struct mw_plan *plan, const struct mw_work *work);
+
 /* Elements of a part: its rows, and in part 0 also the elements that are not rows. */
 /*
  * Parts begin at multiples of MW_PART_ROW_GRAIN rows where they have MW_PART_ROWS_LEAST of them:
