@@ -462,6 +462,20 @@ def check_sums(box):
             yield f"{software} {options}: {each} bytes per parameter, {more}, {told.get('error')}"
 
 
+def check_in_place(box):
+    """A plan whose fp32 parameters are updated themselves says so, and else has room for a copy
+    of them in its state."""
+    made = box.run("plan -m gpt2 -H rtx4090 -s ddp --dtype fp32 --seq 64 --batch 1 --commit none "
+                   "--software hf-trainer -o fp32.txt")
+    text = (box.folder / "fp32.txt").read_text(encoding="utf-8")
+    if made.status or text.count(" updates-in-place only-simulated") != 1:
+        yield f"{made.err}: {[line for line in text.splitlines() if line.startswith('step ')]}"
+    if box.run("simulate fp32.txt").status:
+        yield "its own plan is refused"
+    box.write("fp32.txt", text.replace(" updates-in-place", ""))
+    yield from refused(box.run("simulate fp32.txt"), ["does not fit its home"])
+
+
 def check_sums_elsewhere(box):
     """A file asks DeepSpeed for what the plan has, and a run sums in fp32 alone."""
     small = f"plan -m {ROOT}/tests/fixtures/llama-small/config.json -H rtx4090 --batch 1 --seq 16"
@@ -775,6 +789,7 @@ def tests(box):
     for gpus, options in sixth(HOST_MEMORY):
         yield f"memory/host {gpus} {options}", check_host_memory(box, gpus, options)
     yield "sums", check_sums(box)
+    yield "updates in place", check_in_place(box)
     yield "sums elsewhere", check_sums_elsewhere(box)
     yield "memory/room", check_room(box)
     yield "host too late", check_late(box)
