@@ -118,9 +118,10 @@ struct mw_offers {
     bool context_ring;       /* shares sequences, whose keys and values pass around a ring, */
     bool context_all_to_all; /* or whose heads are exchanged for attention */
     bool recomputed_layers;  /* recomputes some layers, and keeps the activations of the others */
-    bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout */
-    bool hybrid_shard;       /* partitions over groups of GPUs that hold replicas */
-    int64_t gpus;            /* most; 0: any number */
+    bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout, */
+    bool sequence_parallel_default; /* and do so unless the settings say otherwise */
+    bool hybrid_shard;              /* partitions over groups of GPUs that hold replicas */
+    int64_t gpus;                   /* most; 0: any number */
     int host_optimizers[MW_PROFILE_LIST_MAX]; /* enum mw_host_optimizer, -1 after the last */
 };
 

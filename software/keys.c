@@ -306,6 +306,9 @@ static const struct mw_profile_key keys[] = {
      "whether tensor slices share the tokens of what they do not slice, norms, residuals and "
      "dropout",
      1, 0, 1, true, 0, MW_VALUE_FLAG, AT(offers.sequence_parallel), 0, 0, NULL},
+    {"offers", "sequence_parallel_default", "",
+     "whether it does so, where it can, unless asked not to; else where asked to", 1, 0, 1, true, 0,
+     MW_VALUE_FLAG, AT(offers.sequence_parallel_default), 0, 0, NULL},
     {"offers", "hybrid_shard", "",
      "whether it partitions states over groups of GPUs, and each group has them all", 1, 0, 1, true,
      0, MW_VALUE_FLAG, AT(offers.hybrid_shard), 0, 0, NULL},

@@ -61,6 +61,7 @@ KEYS = {
     "collectives.tensor_parts": ("true", f"{SLICED} --sequence-parallel on --set "
                                  "software.collectives.tensor_overlap=false", 1),
     "offers.sequence_parallel": ("false", SLICED, 1),
+    "offers.sequence_parallel_default": ("false", SLICED, 1),
     "offload.copy_share": ("0.1", OFFLOADED, 1),
     "offload.drive_share": ("0.2", OFFLOADED, 1),
     "offload.gradient_link_bytes": ("4", f"{OFFLOADED} --set pcie.d2h_gb_per_s=0.5", 1),
@@ -155,7 +156,8 @@ def check_key(box, key, value, question, sign):
     elif abs(after.get("ideal_step_time_s", 0) / before["step_time_s"] - 1) > 0.01 and \
             key not in ("attention.kernel", "attention.score_bias", "update.beside",
                         "products.fp8", "offload.bound_ranks",
-                        "offers.sequence_parallel", "offload.swaps_gradients",
+                        "offers.sequence_parallel", "offers.sequence_parallel_default",
+                        "offload.swaps_gradients",
                         "collectives.reduces_at_end", "collectives.all_reduces_at_end",
                         "collectives.stage_scatter", "collectives.stages_block",
                         "collectives.gradient_type",
