@@ -403,6 +403,12 @@ def check_parallel(box):
     points = json.loads(answer.out)["points"]
     if answer.status != 3 or points["not_offered"] != points["all"]:
         yield f"what deepspeed lacks: status {answer.status}: {points}"
+    found = json.loads(box.run("advise -m gpt2 -H dgx-a100 --gpus 2 --software memwall "
+                               "--global-batch 2 --search parallel --over tp=2 "
+                               "--over sequence-parallel=on --json").out)
+    if found["points"]["not_offered"] or not found["rows"] or \
+            any("--sequence-parallel on" not in row["options"] for row in found["rows"]):
+        yield f"what memwall has, if not by default: {found}"
     line = ("advise -m gpt3-13b -H dgx-a100 --nodes 8 --global-batch 65536 --search parallel "
             "--over batch=0.125 --over pp=8 --over tp=8 --over schedule=1f1b")
     answer = box.run(line)

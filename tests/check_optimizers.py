@@ -82,8 +82,8 @@ def check_state(box, placement, tier):
 
 def check_copies(box):
     """What the software takes for an update, beyond what backward has freed by then."""
-    lists = "--set software.memory.update_lists="
-    flat = "--set software.memory.update_flat=true"
+    lists = "--set software.memory.update_foreach_share="
+    flat = "--set software.memory.update_flat_tensor=true"
     for name in sixth(BYTES):
         # Muon's are of AdamW, which has what is no matrix of a layer, and less of a matrix.
         listed = LISTED.get(name, 0) * PARAMS + 4 * (PARAMS - IN_HIDDEN) * (name == "muon")
