@@ -13,7 +13,8 @@ random_shape(int64_t seq, int64_t head_dim, int64_t kv_heads, int64_t group)
                                      kv_heads,          head_dim, 1.0 / sqrt((double)head_dim)};
 }
 
-/* Of shapes in fp16, whose kernels are those of bf16 but for conversions, every third; so where few do. */
+/* Of shapes in fp16, whose kernels are those of bf16 but for conversions, every third; so where few
+ * do. */
 #define STRIDE (mw_test_dtype == MW_DTYPE_FP16 || MW_FEW_CASES ? 3 : 1)
 
 static void
