@@ -6,6 +6,7 @@ bytes and FLOPs those of a count by hand.  Runs are held to what PEFT trained in
 weights and tokens (scripts/make-lora-fixtures.py), and to the same bits with every placement.
 """
 import json
+import os
 import shutil
 import struct
 import sys
@@ -461,6 +462,19 @@ def check_adapter_refusals(box):
     yield from refused(box.run(f"{base} {ADAPTED} --adapter bad --from bad"), ["--adapter"])
     yield from refused(box.run(f"{base} {ADAPTED} --adapter nowhere"),
                        ["nowhere/adapter_config.json"])
+    pipe = box.folder / "pipe"
+    pipe.mkdir()
+    os.mkfifo(pipe / "adapter_config.json")
+    yield from refused(box.run(f"{base} {ADAPTED} --adapter pipe"),
+                       ["pipe/adapter_config.json", "pipe that nobody writes to"])
+    shutil.copytree(fixture("llama-small") / "lora", box.folder / "theirs",
+                    ignore=shutil.ignore_patterns("text.txt", "expected.json"))
+    before = (box.folder / "theirs/adapter_model.safetensors").read_bytes()
+    yield from refused(box.run(f"{base} {ADAPTED} --steps 1 --save theirs"),
+                       ["theirs: holds adapter_model.safetensors without optimizer.safetensors",
+                        "not replaced"])
+    if (box.folder / "theirs/adapter_model.safetensors").read_bytes() != before:
+        yield "adapters of PEFT's are gone"
     yield from refused(box.run(f"{base} {ADAPTED} --adapter="), ["--adapter: must name"])
 
 

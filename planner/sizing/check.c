@@ -586,6 +586,28 @@ mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
                      least);
 }
 
+/* A delayed update that clips names all gradients at home in one op. */
+bool
+mw_sizing_check_uses(const struct mw_sizing *sizing, GError **error)
+{
+    const struct mw_settings *s = &sizing->settings;
+    const struct mw_optimizer_row *row = mw_optimizer_row(s->optimizer);
+    uint32_t uses = 0;
+
+    if (!row->clips || s->dpu_start == MW_AUTO)
+        return true;
+    for (uint32_t t = 0; t < sizing->tensor_count; t++) {
+        const struct mw_unit_tensor *tensor = mw_sizing_tensor(sizing, t);
+        uses += tensor->params && tensor->trained;
+    }
+    if (uses <= MW_MAX_USES_PER_OP)
+        return true;
+    return mw_refuse(error,
+                     "{dpu-start=%" G_GINT64_FORMAT "}: {optimizer=%s} clips each update, of %u "
+                     "tensors here; a delayed one is planned for %d at most",
+                     s->dpu_start, row->name, uses, MW_MAX_USES_PER_OP);
+}
+
 /* Adapters read what slices would gather first, and their gradients need all of it too. */
 static bool
 check_adapters(const struct mw_hardware *hardware, const struct mw_settings *s, GError **error)
