@@ -197,6 +197,28 @@ check_programs_apart(struct mw_plan_check *check)
     return true;
 }
 
+/* Sorts the order by program, and leaves each program's as it is: no edge joins programs, and the
+ * checks that go through the order have a program's ops and slots at hand all the while. */
+static void
+group_by_program(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+
+    if (plan->program_count == 1)
+        return;
+    uint32_t *grouped = mw_plan_allocate(plan->op_count, sizeof *grouped);
+    uint32_t *place = mw_plan_allocate(plan->program_count + 1, sizeof *place);
+    for (uint32_t op = 0; op < plan->op_count; op++)
+        place[plan->lanes[plan->ops[op].lane].program + 1]++;
+    for (uint32_t p = 0; p < plan->program_count; p++)
+        place[p + 1] += place[p];
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        grouped[place[plan->lanes[plan->ops[check->order[i]].lane].program]++] = check->order[i];
+    free(place);
+    free(check->order);
+    check->order = grouped;
+}
+
 bool
 mw_plan_check_order(struct mw_plan_check *check)
 {
@@ -210,5 +232,7 @@ mw_plan_check_order(struct mw_plan_check *check)
         advance(&walk, walk.stack[--walk.stack_count]);
     good = walk.done_count == check->plan->op_count || explain_cycle(check, &walk);
     walk_clear(&walk);
+    if (good)
+        group_by_program(check);
     return good;
 }
