@@ -42,8 +42,8 @@ is_of(const struct mw_plan *plan, uint32_t lane, uint32_t program)
     return program == MW_NONE || plan->lanes[lane].program == program;
 }
 
-/* Sorts rows by lane, each lane's in the order of its ops; first[lane] is where the lane begins, and
- * the last entry where all end. */
+/* Sorts rows by lane, each lane's in the order of its ops; first[lane] is where the lane begins,
+ * and the last entry where all end. */
 static size_t *
 find_places(const struct mw_plan *plan, const struct mw_timeline *timeline, uint32_t program)
 {
