@@ -172,8 +172,10 @@ struct mw_settings {
     enum mw_dtype matmul_dtype; /* of the operands of layers' products with weights;
                                     MW_DTYPE_NONE: dtype, unless the software says fp8 */
     struct mw_trained trained;
-    int optimizer;     /* enum mw_optimizer_kind */
-    double lora_alpha; /* adapters' results are multiplied by alpha / rank; MW_AUTO: 1 */
+    uint64_t trained_modules; /* that were named in it as some families call them: bits of rows in
+                               * planner/settings/table.c */
+    int optimizer;            /* enum mw_optimizer_kind */
+    double lora_alpha;        /* adapters' results are multiplied by alpha / rank; MW_AUTO: 1 */
     enum mw_dtype
         frozen_dtype; /* of weights of layers' products among them; MW_DTYPE_NONE: dtype */
     int64_t checkpoint_interval;       /* blocks a checkpoint; 0: no checkpointing; MW_AUTO: 1 */
