@@ -181,6 +181,7 @@ def check_refusals(box):
             ("--train qkv,lora:16@q", "qkv is trained itself"),
             ("--train lora:16@q,qkv", "behind a list of matrices"),
             ("--train lora:16@q,projection", "behind a list of matrices"),
+            ("--train c_proj", "projection and mlp-down have a matrix of that name each"),
             ("--train lora:16,q_proj", "qkv has that matrix", "--train lora:16@q_proj"),
             ("--train lora:16@norm1", "'norm1' has no adapters"),
             ("--train lora:16@qkv+qkv", "'qkv' is given twice"),
@@ -197,6 +198,9 @@ def check_refusals(box):
             ("bloom-176b", "v", "one matrix, query_key_value", "--train lora:8@qkv"),
             ("phi-4", "up", "gate and up in one matrix, gate_up_proj", "--train lora:8@mlp-up"),
             ("gpt2", "gate", "no gate", "--train lora:8@mlp-up"),
+            ("gpt2", "q_proj", "no module 'q_proj'", "c_attn, attn.c_proj, c_fc", "or qkv"),
+            ("llama-3.1-8b", "c_attn", "no module 'c_attn'", "q_proj, k_proj, v_proj, o_proj"),
+            ("llama-3.1-8b", "q+c_proj", "no module 'c_proj'", "up_proj, down_proj, or qkv"),
             ("deepseek-v3", "q", "latent attention", "--train lora:8@qkv")):
         yield from refused(
             box.run(f"simulate -m {model} -H dgx-h100 --train lora:8@{train}"), words)
