@@ -74,7 +74,6 @@ mw_objective_forward(const struct mw_settings *trained, enum mw_strategy strateg
     s.layer_order = 0;
     s.whole_checkpoints = 0;
     s.param_loads = 3;
-    s.eager = false;
     s.commit = 0;
     s.save_every = 0;
     s.dpu_start = MW_AUTO;

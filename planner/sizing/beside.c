@@ -219,10 +219,10 @@ more_activations(const struct mw_sizing *sizing)
     double kept = (double)mw_sizing_kept_bytes(sizing, false);
     double all = kept + (groups ? (double)mw_sizing_group_bytes(sizing) : 0);
 
-    if (mw_settings_keeps_whole(&sizing->settings) || all <= 0)
+    if (mw_settings_keeps_whole(&sizing->settings) || sizing->settings.forward_only || all <= 0)
         return 0;
     double rests = groups && says ? group_at_rest(sizing) : 0;
-    double stays = sizing->settings.eager ? ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept / all : 0;
+    double stays = ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept / all;
     return more * (stays + rests);
 }
 
