@@ -3,15 +3,15 @@
 
 Over models, machines and software: each setting that was chosen, given by hand alone, and all of
 them together, leave memory, what the software takes of it, and the step as they were.  And what
-was asked for has room for all that the software keeps where anything has, and else for once what
-is counted, which a note says.
+was asked for fits if there is room for all that the software keeps; where there is room for once
+what is counted alone, a note says so.
 
 The command is $MEMWALL, or build/cli/memwall.
 """
 import re
 import sys
 
-from command import Box, answer_of, sample
+from command import Box, answer_of, refused, sample
 from tap import report_in
 
 ROWS = [
@@ -112,6 +112,20 @@ def check_room(box):
         yield "room for what is counted, and it is not enough if no more is kept"
 
 
+def check_open(box):
+    """The word for an open interval asks what leaving the option out asks, in sweeps too."""
+    option = "activation-checkpoint-interval"
+    for question in ("-m llama-2-7b -H rtx4090 --train lora:16 --seq 2048", "-m gpt2-xl -H a100"):
+        if box.run(f"simulate {question} --{option} auto").out != box.run(f"simulate {question}").out:
+            yield f"{question} --{option} auto is not the default"
+    rows = box.run(f"sweep -m gpt2-xl -H a100 --over {option}=auto,1").out.splitlines()
+    if rows[1].split(",")[0] != "auto" or rows[1].split(",")[1]:
+        yield f"a sweep over auto: {rows[1]}"
+    for value in ("open", "automatic"):
+        yield from refused(box.run(f"simulate -m gpt2 -H h100 --{option} {value}"),
+                           ("0 to 1048576, or sqrt or auto",))
+
+
 def taken_by(box, question, what):
     """GiB of the GPU that the software takes so."""
     rows = {row["what"]: row["bytes"] for row in ask(box, question).get("software_memory", ())}
@@ -154,6 +168,7 @@ def check_types(box):
 
 def tests(box):
     yield "room", check_room(box)
+    yield "open interval", check_open(box)
     yield "groups", check_groups(box)
     yield "types", check_types(box)
     for row, names in sample(ROWS):
