@@ -118,7 +118,7 @@ def check_open(box):
     for question in ("-m llama-2-7b -H rtx4090 --train lora:16 --seq 2048", "-m gpt2-xl -H a100"):
         if box.run(f"simulate {question} --{option} auto").out != box.run(f"simulate {question}").out:
             yield f"{question} --{option} auto is not the default"
-    rows = box.run(f"sweep -m gpt2-xl -H a100 --over {option}=auto,1").out.splitlines()
+    rows = box.run(f"sweep -m gpt2-xl -H a100 --over {option}=auto,1").out.decode().splitlines()
     if rows[1].split(",")[0] != "auto" or rows[1].split(",")[1]:
         yield f"a sweep over auto: {rows[1]}"
     for value in ("open", "automatic"):
