@@ -346,6 +346,40 @@ def check_room(box):
             yield f"{more} bytes beside what it needs: status {done.status}: {done.err}"
 
 
+def check_need(box):
+    """What is told of memory is what the verdict compares: the plan's, and what the software takes
+    of a tier, in the JSON, in rows of a sweep, and in the lines for people."""
+    for options in ("-m gpt2-xl -H rtx4090 -s zero-offload --batch 4 --software deepspeed",
+                    "-m llama-2-7b -H rtx4090 -s ddp --batch 1 --software hf-trainer",
+                    "-m gpt2-xl -H rtx4090 -s ddp --batch 1 --software ideal"):
+        told, again = (json.loads(box.run(f"simulate {options} {more} --json").out)["answers"][0]
+                       for more in ("", "--seq 512"))
+        for name, tier in told["tiers"].items():
+            beside = sum(row["bytes"] for row in told.get("software_memory", ())
+                         if row["tier"] == name)
+            need = told["need_bytes"][name]
+            if not need == tier["need_bytes"] == told["peak_bytes"][name] + beside:
+                yield f"{options}: {name} needs {need}, with {beside} of software"
+            if (need > tier["capacity_bytes"]) and told["feasible"]:
+                yield f"{options}: fits, and {name} needs {need} of {tier['capacity_bytes']}"
+        short = told["need_bytes"]["gpu"] - told["tiers"]["gpu"]["capacity_bytes"]
+        if not told["feasible"] and short != told["short_bytes"]:
+            yield f"{options}: {told['short_bytes']} short, not {short}"
+        share = 100 * told["need_bytes"]["gpu"] / told["tiers"]["gpu"]["capacity_bytes"]
+        lines = "".join(box.run(f"{verb} {options}").out.decode() for verb in ("simulate", "plan"))
+        said = re.findall(r"^memory.* gpu .*?(?:\(|  )([\d.]+)%|^ +gpu +. total.*? ([\d.]+)%",
+                          lines, re.MULTILINE)
+        if len(said) != 3:
+            yield f"{options}: {said} in {lines}"
+        for percent in said:
+            if abs(float("".join(percent)) / share - 1) > 0.01:
+                yield f"{options}: {percent} and not {share}% are told of"
+        row = box.run(f"sweep {options} --over seq=512").out.decode().splitlines()
+        row = dict(zip(row[0].split(","), row[1].split(",")))
+        if int(row["gpu_need_bytes"]) != again["need_bytes"]["gpu"]:
+            yield f"{options}: a row has {row['gpu_need_bytes']}"
+
+
 def check_unsaid(box):
     """Software that takes nothing beside the plan says nothing of it."""
     for name in ("ideal", "memwall"):
@@ -774,6 +808,7 @@ def tests(box):
     yield "update beside backward", check_beside(box)
     yield "frozen parameters", check_frozen(box)
     yield "memory/unsaid", check_unsaid(box)
+    yield "need", check_need(box)
     yield "memory/logits whole", check_logits_whole(box)
     yield "start", check_start(box)
     rows = re.findall(r'MEMORY[(]\s*"(\w+)"', KEY_TABLE.read_text(encoding="utf-8"))
