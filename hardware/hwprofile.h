@@ -113,6 +113,9 @@ struct mw_offers {
     bool recomputed_layers;  /* recomputes some layers, and keeps the activations of the others */
     bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout */
     bool hybrid_shard;       /* partitions over groups of GPUs that hold replicas */
+    bool tiled_operators;    /* cuts an operator into tiles that are computed in turn */
+    bool narrow_weights;     /* keeps frozen weights in fewer bits than all parameters */
+    bool update_beside;      /* updates beside backward, if asked to */
     int64_t gpus;            /* most; 0: any number */
     int host_optimizers[MW_PROFILE_LIST_MAX]; /* enum mw_host_optimizer, -1 after the last */
 };

@@ -94,7 +94,8 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
     return nearest;
 }
 
-/* Uses memory-centric tiling only if a buffer does not fit, whatever else does not.  If no number
+/* Uses memory-centric tiling only if a buffer does not fit, whatever else does not, and if the
+ * software has it.  If no number
  * of tiles helps, takes the one that lacks least, so that neither verdict nor remedy blames a
  * buffer that tiling would have cut. */
 static struct mw_sizing *
@@ -104,7 +105,8 @@ size_with_tiles(const struct mw_request *request, const struct mw_settings *sett
     struct mw_settings s = *settings;
     struct mw_sizing *nearest = size_with_logits(request, &s, error);
 
-    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !nearest->params_partitioned)
+    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !nearest->params_partitioned ||
+        !request->hardware->offers.tiled_operators)
         return nearest;
     for (s.tiles = 2; s.tiles <= TILES_MAX && !nearest->fits; s.tiles *= 2) {
         struct mw_sizing *sizing = size_with_logits(request, &s, NULL);

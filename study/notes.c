@@ -371,7 +371,7 @@ note_interval(const struct mw_settings *asked, const struct mw_sizing *sizing, G
 static void
 note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
 {
-    if (!sizing->fits && sizing->fragmentation)
+    if (!sizing->fits && sizing->fragmentation && sizing->hardware->offers.tiled_operators)
         g_ptr_array_add(notes, mw_spelled("what is short is memory in one piece, not the sum: "
                                           "more {tiles} cut it"));
 }
@@ -520,6 +520,31 @@ note_host_state(const struct mw_sizing *sizing, const char *software, GPtrArray 
                                             software, states[i].what));
 }
 
+/* Ways to save memory that are no placement. */
+static void
+note_savers(const struct mw_sizing *sizing, const char *software, GPtrArray *notes)
+{
+    const struct mw_settings *s = &sizing->settings;
+    const struct mw_offers *offers = &sizing->hardware->offers;
+    const struct {
+        bool lacks;
+        const char *what;
+    } savers[] = {
+        {s->tiles > 1 && !offers->tiled_operators, "cuts no operator into tiles ({tiles})"},
+        {s->frozen_dtype != MW_DTYPE_NONE && !offers->narrow_weights,
+         "keeps no frozen weights in fewer bits ({weight-bits})"},
+        {mw_settings_update_beside(s) && !offers->update_beside,
+         "updates no parameter beside backward ({update})"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(savers); i++)
+        if (savers[i].lacks) {
+            g_autofree char *what = mw_spelled(savers[i].what);
+            g_ptr_array_add(notes,
+                            g_strdup_printf("%s %s, so it cannot run this plan", software, what));
+        }
+}
+
 /* Plans that the software does not carry out. */
 static void
 note_offers(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
@@ -537,6 +562,7 @@ note_offers(const struct mw_question *question, const struct mw_sizing *sizing, 
                                                software));
     note_host_state(sizing, software, notes);
     note_host_optimizer(sizing, software, notes);
+    note_savers(sizing, software, notes);
     if (sizing->pp > 1 && sizing->gradients_partitioned && !offers->partitioned_stages)
         g_ptr_array_add(
             notes, g_strdup_printf("%s does not partition gradients or parameters (ZeRO-2, "

@@ -757,6 +757,31 @@ def check_offers(box):
                 yield f"{places}, {software}: {said or told.get('error')}"
 
 
+def check_savers(box):
+    """Ways to save memory that the software lacks are said of a plan that has them, and a search
+    leaves out the one that it could take."""
+    question = "simulate -m llama-3.2-1b -H dgx-h100 --batch 1 --grad-accum 1 --seq 512"
+    for options, said, lack, have in (
+            ("-s zero3 --tiles 4", "tiles", ("fsdp2-compile", "pytorch-fsdp-eager", "megatron",
+                                             "hf-trainer"), ("deepspeed", "ideal")),
+            ("-s ddp --train lora:16 --weight-bits 4", "fewer bits", ("megatron", "nanotron"),
+             ("hf-trainer", "fsdp2-compile", "nemo", "ideal")),
+            ("-s ddp --update beside", "beside backward", ("megatron", "deepspeed", "nanotron"),
+             ("hf-trainer", "fsdp2-compile", "ideal"))):
+        for software in (*lack, *have):
+            notes = answer(box, f"{question} {options} --software {software}")["notes"]
+            wrong = [note for note in notes if "cannot run this plan" in note]
+            if [said in note for note in wrong] != [True] * (software in lack):
+                yield f"{options}, {software}: {wrong}"
+    # Two gathered parameters of the largest operator leave no room for whole ones.
+    tight = ("simulate -m gpt3-175b -H dgx2 -s zero-infinity-nvme --batch 1 --grad-accum 1 "
+             "--seq 512 --param-device nvme --software ideal --set gpu.memory_gib=6")
+    for more, tiled in (("", True), (" --set software.offers.tiled_operators=false", False)):
+        told = json.loads(box.run(f"{tight}{more} --json").out)["answers"][0]
+        if told["feasible"] != tiled or (told["settings"]["tiles"] > 1) != tiled:
+            yield f"{more}: fits {told['feasible']}, {told['settings']['tiles']} tiles"
+
+
 def check_host_optimizers(box):
     """A plan that updates on the host by what DeepSpeed has no CPU optimizer for says so."""
     question = "simulate -m gpt2 -H rtx4090 --batch 1 --grad-accum 1 "
@@ -791,6 +816,7 @@ def tests(box):
     yield "scores", check_scores(box)
     yield "gradients on drives", check_swapped(box)
     yield "offers", check_offers(box)
+    yield "savers of memory", check_savers(box)
     yield "optimizers on the host", check_host_optimizers(box)
     yield "refusals", check_refusals(box)
     for name in sixth(PROFILES):
