@@ -21,9 +21,11 @@ static const struct {
     [MW_BESIDE_ACTIVATIONS] = {MW_TIER_GPU, "more activations kept"},
     [MW_BESIDE_CASTS] = {MW_TIER_GPU, "copies of weights in 16 bits"},
     [MW_BESIDE_FROZEN] = {MW_TIER_GPU, "whole frozen weights in fp32"},
+    [MW_BESIDE_MOMENTS] = {MW_TIER_GPU, "whole moments of flat partitions"},
     [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
     [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more gradients on the host"},
     [MW_BESIDE_HOST_PARAMETERS] = {MW_TIER_CPU, "updated parameters on the host"},
+    [MW_BESIDE_HOST_MOMENTS] = {MW_TIER_CPU, "whole moments on the host"},
     [MW_BESIDE_SWAP] = {MW_TIER_CPU, "buffers of whole sub-groups for the drives"},
     [MW_BESIDE_PINNED] = {MW_TIER_CPU, "pinned memory rounded up"},
 };
@@ -312,6 +314,19 @@ update_copies(const struct mw_sizing *sizing)
     return copies > 0 ? fmax(0, copies - freed_for_update(sizing)) : 0;
 }
 
+/* Optimizers that keep a number for each row and column of a matrix keep one for each element of
+ * what is no matrix, such as one tensor of all parameters that a rank updates. */
+static double
+whole_moments(const struct mw_sizing *sizing, enum mw_tier tier)
+{
+    bool flat = sizing->hardware->memory_use.updates_flat;
+
+    return flat && mw_optimizer_has_vectors(sizing->settings.optimizer)
+               ? mw_sizing_state_elements(sizing, tier) *
+                     (double)mw_dtype_element_bytes(MW_DTYPE_FP32)
+               : 0;
+}
+
 /* Elements of a rank's optimizer state that live in host memory. */
 static double
 host_elements(const struct mw_sizing *sizing)
@@ -463,6 +478,8 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_HOST_PARAMETERS] = more_host_parameters(sizing),
         [MW_BESIDE_SWAP] = fmax(0, (double)(swap.all_bytes - swap.plan_bytes)),
         [MW_BESIDE_PINNED] = rounded_pinned(sizing, &swap),
+        [MW_BESIDE_MOMENTS] = whole_moments(sizing, MW_TIER_GPU),
+        [MW_BESIDE_HOST_MOMENTS] = whole_moments(sizing, MW_TIER_CPU),
         [MW_BESIDE_BUCKETS] = zero_buckets(sizing) + replica_buckets(sizing),
         [MW_BESIDE_GRADIENTS] = wider_gradients(sizing),
         [MW_BESIDE_OFFLOAD] = offloaded_gradients(sizing),
