@@ -757,6 +757,22 @@ def check_offers(box):
                 yield f"{places}, {software}: {said or told.get('error')}"
 
 
+def check_cast(box):
+    """PEFT casts what is not in 4 bits to fp32, but of models that come quantized by GPTQ."""
+    config = {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192,
+              "num_hidden_layers": 4, "num_attention_heads": 32, "vocab_size": 32000,
+              "max_position_embeddings": 2048, "hidden_act": "silu"}
+    for method, casts in ((None, True), ("bitsandbytes", True), ("gptq", False), ("hqq", False)):
+        more = {"quantization_config": {"quant_method": method, "bits": 4}} if method else {}
+        box.write("config.json", json.dumps({**config, **more}))
+        told = answer(box, "simulate -m config.json -H a100 -s ddp --train lora:16 --weight-bits 4 "
+                           "--seq 512 --batch 1 --software hf-trainer")
+        found = taken(told).get("whole frozen weights in fp32", 0)
+        whole = 2 * (2 * 32000 * 2048 + 9 * 2048) * casts
+        if abs(found - whole) > 1e-3 * whole:
+            yield f"{method}: {found} bytes in fp32, {whole} by hand"
+
+
 def check_savers(box):
     """Ways to save memory that the software lacks are said of a plan that has them, and a search
     leaves out the one that it could take."""
@@ -816,6 +832,7 @@ def tests(box):
     yield "scores", check_scores(box)
     yield "gradients on drives", check_swapped(box)
     yield "offers", check_offers(box)
+    yield "cast of frozen weights", check_cast(box)
     yield "savers of memory", check_savers(box)
     yield "optimizers on the host", check_host_optimizers(box)
     yield "refusals", check_refusals(box)

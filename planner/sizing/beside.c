@@ -1,6 +1,7 @@
 /* What the software takes of GPU and host memory beside the plan's slots, from its profile. */
 #include <glib.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/arithmetic.h"
 #include "plan/optimizers.h"
@@ -143,6 +144,19 @@ wide_frozen(const struct mw_sizing *sizing)
     return (double)params;
 }
 
+/* Of models whose file says that they are quantized so, PEFT leaves the rest as it is
+ * (huggingface/peft, utils/other.py, prepare_model_for_kbit_training). */
+static bool
+stays_in_16_bits(const struct mw_model *model)
+{
+    static const char *const methods[] = {"gptq", "aqlm", "eetq", "hqq", "torchao"};
+
+    for (size_t i = 0; model->quantized && i < G_N_ELEMENTS(methods); i++)
+        if (!strcmp(model->quantized_by, methods[i]))
+            return true;
+    return false;
+}
+
 /* Where the weights of layers are narrow, and each rank has all on its GPU: parts of parameters
  * have one type. */
 static double
@@ -153,7 +167,9 @@ frozen_in_fp32(const struct mw_sizing *sizing)
     bool parts = sizing->params_partitioned && sizing->shards > 1;
     bool off_gpu = sizing->ledger[MW_TIER_CPU][MW_PURPOSE_PARAMETERS] > 0;
 
-    return narrow && more > 0 && !parts && !off_gpu ? more * wide_frozen(sizing) : 0;
+    return narrow && more > 0 && !parts && !off_gpu && !stays_in_16_bits(sizing->model)
+               ? more * wide_frozen(sizing)
+               : 0;
 }
 
 /* The largest gradient with its copies, or a rank's part of it where each has a part of all, beyond
