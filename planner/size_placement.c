@@ -52,10 +52,10 @@ fewest_chunks(const struct mw_sizing *sizing)
     const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
     int64_t most = most_chunks(sizing), chunks = sizing->settings.logits_chunks;
     int64_t slot_bytes = sizing->buffers[MW_BUFFER_LOGITS].bytes;
-    int64_t bytes = slot_bytes + sizing->beside[MW_BESIDE_LOGITS];
+    int64_t bytes = slot_bytes + sizing->beside_then[MW_BESIDE_LOGITS];
     /* Activations kept beyond those counted are left to the verdict: where they decide, another
      * plan recomputes, unless this one does already. */
-    int64_t left = mw_sizing_kept_layers(sizing) ? 0 : sizing->beside[MW_BESIDE_ACTIVATIONS];
+    int64_t left = mw_sizing_kept_layers(sizing) ? 0 : sizing->beside_then[MW_BESIDE_ACTIVATIONS];
     int64_t need = mw_sizing_whole_need(sizing, MW_TIER_GPU) - left;
     int64_t most_bytes = bytes + gpu->capacity_bytes - need, times = 1;
 

@@ -21,6 +21,7 @@ static const struct {
     [MW_BESIDE_ACTIVATIONS] = {MW_TIER_GPU, "more activations kept"},
     [MW_BESIDE_CASTS] = {MW_TIER_GPU, "copies of weights in 16 bits"},
     [MW_BESIDE_FROZEN] = {MW_TIER_GPU, "whole frozen weights in fp32"},
+    [MW_BESIDE_TIED] = {MW_TIER_GPU, "the embedding's second gradient"},
     [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
     [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more gradients on the host"},
     [MW_BESIDE_HOST_PARAMETERS] = {MW_TIER_CPU, "updated parameters on the host"},
@@ -68,19 +69,32 @@ zero_buckets(const struct mw_sizing *sizing)
                : 0;
 }
 
-/* Replicas copy all gradients into buckets, which stay.  Where forward casts parameters, the
- * model's own are of fp32, and so are their gradients. */
+/* Where forward casts parameters, the model's own are of fp32, and so are their gradients. */
+static double
+own_gradient_bytes(const struct mw_sizing *sizing)
+{
+    bool fp32 = sizing->hardware->memory_use.bytes_per_cast > 0 &&
+                mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
+
+    return (double)(fp32 ? mw_dtype_element_bytes(MW_DTYPE_FP32) : sizing->element_bytes);
+}
+
+/* Replicas copy all gradients into buckets, which stay. */
 static double
 replica_buckets(const struct mw_sizing *sizing)
 {
-    const struct mw_memory_use *use = &sizing->hardware->memory_use;
-    bool fp32 = use->bytes_per_cast > 0 &&
-                mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
-    int64_t bytes = fp32 ? mw_dtype_element_bytes(MW_DTYPE_FP32) : sizing->element_bytes;
-
     return !sizing->optimizer_partitioned && sizing->dp > 1
-               ? use->gradient_copies * (double)(bytes * sizing->trained_params)
+               ? sizing->hardware->memory_use.gradient_copies * own_gradient_bytes(sizing) *
+                     (double)sizing->trained_params
                : 0;
+}
+
+/* Autograd holds the gradient that tied logits make until the embedding's is there, and adds them
+ * up. */
+static double
+second_tied(const struct mw_sizing *sizing)
+{
+    return own_gradient_bytes(sizing) * mw_sizing_second_tied(sizing);
 }
 
 /* Bytes per element of gradients on the GPU, as the software keeps them. */
@@ -197,6 +211,16 @@ more_scores(const struct mw_sizing *sizing)
            (double)mw_sizing_activation_sets(sizing);
 }
 
+/* Of what the software keeps more than the plan, what is of a group alone: no other layers keep
+ * anything, or it is one of several. */
+static double
+more_of_group(const struct mw_sizing *sizing, double rests)
+{
+    bool alone = sizing->settings.checkpoint_interval > 0 && !mw_sizing_kept_layers(sizing);
+
+    return rests + (alone ? more_scores(sizing) : 0);
+}
+
 /* Of the group of layers that are recomputed together, the bytes of all but one: of that one
  * backward frees what it has used, while the plan has its working memory beside all of it. */
 static double
@@ -211,7 +235,7 @@ group_at_rest(const struct mw_sizing *sizing)
 /* Of layers that keep activations, where the plan has room for all that the software keeps; and,
  * if its profile says how much that is, of the group that backward recomputes. */
 static double
-more_activations(const struct mw_sizing *sizing)
+more_activations(const struct mw_sizing *sizing, double *of_group)
 {
     double more = mw_sizing_activations_kept(sizing->hardware) - 1;
     bool says = sizing->hardware->memory_use.activations_kept > 0;
@@ -219,10 +243,12 @@ more_activations(const struct mw_sizing *sizing)
     double kept = (double)mw_sizing_kept_bytes(sizing, false);
     double all = kept + (groups ? (double)mw_sizing_group_bytes(sizing) : 0);
 
+    *of_group = 0;
     if (mw_settings_keeps_whole(&sizing->settings) || all <= 0)
         return 0;
     double rests = groups && says ? group_at_rest(sizing) : 0;
     double stays = sizing->settings.eager ? ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept / all : 0;
+    *of_group = more * rests;
     return more * (stays + rests);
 }
 
@@ -235,8 +261,9 @@ freed_for_update(const struct mw_sizing *sizing)
         MW_PURPOSE_CHECKPOINT_BUFFERS, MW_PURPOSE_ACTIVATION_CHECKPOINTS,
         MW_PURPOSE_GRADIENT_BUFFERS,
     };
-    double bytes = zero_buckets(sizing) + more_activations(sizing) + more_scores(sizing) +
-                   more_logits(sizing) + cast_copies(sizing);
+    double of_group;
+    double bytes = zero_buckets(sizing) + more_activations(sizing, &of_group) +
+                   more_scores(sizing) + more_logits(sizing) + cast_copies(sizing);
 
     for (size_t i = 0; i < G_N_ELEMENTS(of_backward); i++)
         bytes += ledger(sizing, of_backward[i]);
@@ -309,6 +336,8 @@ update_copies(const struct mw_sizing *sizing)
     double copies = copied_gradients(sizing, updated_at_once(sizing, params)) +
                     copied_parameters(sizing, params);
 
+    if (mw_sizing_has_moments(sizing))
+        return copies;
     return copies > 0 ? fmax(0, copies - freed_for_update(sizing)) : 0;
 }
 
@@ -453,11 +482,46 @@ rounded_pinned(const struct mw_sizing *sizing, const struct mw_swap_buffers *swa
     return share * (of_state + swap->rounded_up_by);
 }
 
+/* Of the GPU each at its most, with the software's parts. */
+static struct mw_moment
+all_at_once(const struct mw_sizing *sizing, const double parts[MW_BESIDE_COUNT])
+{
+    struct mw_moment all;
+
+    for (int p = 0; p < MW_PURPOSE_COUNT; p++)
+        all.ledger[p] = (double)sizing->ledger[MW_TIER_GPU][p];
+    for (int what = 0; what < MW_BESIDE_COUNT; what++)
+        all.beside[what] = fmin(parts[what], (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
+    return all;
+}
+
+/* Of the fullest moment, and what the allocator loses of it. */
+static void
+take_moment(struct mw_sizing *sizing, const struct mw_moment *all, const struct mw_moment *then)
+{
+    double loss = sizing->hardware->memory_use.allocator_loss, apart = 0, sum = 0;
+
+    for (int p = 0; p < MW_PURPOSE_COUNT; p++)
+        apart += all->ledger[p] - then->ledger[p];
+    sizing->apart_bytes = MIN((int64_t)apart, sizing->need_bytes[MW_TIER_GPU]);
+    for (int what = 0; what < MW_BESIDE_COUNT; what++) {
+        enum mw_tier tier = mw_beside_tier(what);
+        double bytes = then->beside[what];
+        if (what == MW_BESIDE_ALLOCATOR)
+            bytes = ((double)mw_sizing_peak(sizing, MW_TIER_GPU) + sum) * loss / (1 - loss);
+        bytes = fmin(bytes, (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
+        sizing->beside[what] = (int64_t)(what == MW_BESIDE_ALLOCATOR ? bytes : all->beside[what]);
+        sizing->beside_then[what] = (int64_t)bytes;
+        sizing->beside_bytes[tier] += sizing->beside_then[what];
+        sum += tier == MW_TIER_GPU ? bytes : 0;
+    }
+}
+
 void
 mw_sizing_set_beside(struct mw_sizing *sizing)
 {
-    double loss = sizing->hardware->memory_use.allocator_loss, all = 0;
     const struct mw_swap_buffers swap = swap_buffers(sizing);
+    double rests, passes, activations = more_activations(sizing, &rests);
     const double parts[MW_BESIDE_COUNT] = {
         [MW_BESIDE_HOST_GRADIENTS] = more_host_gradients(sizing),
         [MW_BESIDE_HOST_PARAMETERS] = more_host_parameters(sizing),
@@ -470,17 +534,13 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_LOGITS] = more_logits(sizing),
         [MW_BESIDE_CASTS] = cast_copies(sizing),
         [MW_BESIDE_FROZEN] = frozen_in_fp32(sizing),
-        [MW_BESIDE_ACTIVATIONS] = more_activations(sizing) + more_scores(sizing),
+        [MW_BESIDE_TIED] = second_tied(sizing),
+        [MW_BESIDE_ACTIVATIONS] = activations + more_scores(sizing),
     };
+    const struct mw_moment all = all_at_once(sizing, parts);
+    const struct mw_moment then =
+        mw_sizing_fullest_moment(sizing, &all, more_of_group(sizing, rests), &passes);
 
-    for (int what = 0; what < MW_BESIDE_COUNT; what++) {
-        enum mw_tier tier = mw_beside_tier(what);
-        double bytes = what != MW_BESIDE_ALLOCATOR
-                           ? parts[what]
-                           : ((double)sizing->need_bytes[MW_TIER_GPU] + all) * loss / (1 - loss);
-        bytes = fmin(bytes, (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
-        sizing->beside[what] = (int64_t)bytes;
-        sizing->beside_bytes[tier] += sizing->beside[what];
-        all += tier == MW_TIER_GPU ? bytes : 0;
-    }
+    take_moment(sizing, &all, &then);
+    sizing->passes_bytes = (int64_t)fmin(passes, (double)FAR_TOO_LARGE);
 }

@@ -129,6 +129,20 @@ int64_t mw_sizing_gradient_sets_bytes(const struct mw_sizing *sizing);
 void mw_sizing_share_slots(struct mw_sizing *sizing);
 /* Of a buffer that shares bytes: those that none before it in the plan's order lies over. */
 int64_t mw_sizing_own_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
+/* --- planner/sizing/moments.c --- */
+/* What is alive of each of these on the GPU, in bytes. */
+struct mw_moment {
+    double ledger[MW_PURPOSE_COUNT], beside[MW_BESIDE_COUNT];
+};
+/* Of all that is alive at any time, each at its most, what is so when most is.  Of the activations
+ * that the software keeps beside the plan's, `of_group` are of layers that backward recomputes. */
+struct mw_moment mw_sizing_fullest_moment(const struct mw_sizing *sizing,
+                                          const struct mw_moment *all, double of_group,
+                                          double *passes);
+/* Elements of the embedding's gradient that backward makes beside the one of tied logits, where
+ * the plan has no room for it. */
+double mw_sizing_second_tied(const struct mw_sizing *sizing);
+
 /* Sets what the software takes beside the slots, once these are summed up. */
 void mw_sizing_set_beside(struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */

@@ -218,6 +218,7 @@ enum mw_beside {
     MW_BESIDE_ACTIVATIONS,     /* kept beyond those that a fused backward needs */
     MW_BESIDE_CASTS,           /* copies of parameters in 16 bits, beside fp32 ones */
     MW_BESIDE_FROZEN,          /* whole parameters in more bytes than planned, beside narrow ones */
+    MW_BESIDE_TIED,            /* the embedding's second gradient, before it is added up */
     MW_BESIDE_ALLOCATOR,       /* fragments and cached blocks */
     MW_BESIDE_HOST_GRADIENTS,  /* beyond those that are planned there */
     MW_BESIDE_HOST_PARAMETERS, /* updated ones, before they go to the GPU */
@@ -321,7 +322,12 @@ struct mw_sizing {
     struct mw_extent shared[MW_TIER_COUNT];          /* the room for buffers that share bytes */
     int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT]; /* their bytes, in whole pages */
     int64_t need_bytes[MW_TIER_COUNT];
-    int64_t beside[MW_BESIDE_COUNT], beside_bytes[MW_TIER_COUNT]; /* and their sums */
+    int64_t beside[MW_BESIDE_COUNT]; /* each at its most; */
+    int64_t beside_then[MW_BESIDE_COUNT], beside_bytes[MW_TIER_COUNT]; /* when the GPU is fullest,
+                                                                        * and their sums */
+    int64_t apart_bytes;  /* of need_bytes of the GPU those that are alive at other times alone */
+    int64_t passes_bytes; /* on the GPU, of activations and logits, with the software's, at least;
+                           * without checkpoints */
     int64_t largest_bytes[MW_TIER_COUNT];                         /* largest contiguous request */
     struct mw_tier_info tiers[MW_TIER_COUNT];
 
@@ -445,6 +451,12 @@ bool mw_updates_in_place(const struct mw_settings *settings, const struct mw_har
 double mw_sizing_state_element_bytes(const struct mw_sizing *sizing);
 /* Elements of a rank whose state is in a tier, or would be if it had bytes. */
 double mw_sizing_state_elements(const struct mw_sizing *sizing, enum mw_tier tier);
+/* Whether the need is of what is alive at one time (planner/sizing/moments.c), and whether
+ * gradients on the GPU are so from the step's begin on. */
+bool mw_sizing_has_moments(const struct mw_sizing *sizing);
+bool mw_sizing_gradients_stay(const struct mw_sizing *sizing);
+/* Of a tier's need_bytes those that are alive when most is. */
+int64_t mw_sizing_peak(const struct mw_sizing *sizing, enum mw_tier tier);
 /* Bytes that its slots need, and what the software takes beside them. */
 int64_t mw_sizing_whole_need(const struct mw_sizing *sizing, enum mw_tier tier);
 /* What longer rings of gradients take of the software's buckets. */
