@@ -240,7 +240,7 @@ more_activations(const struct mw_sizing *sizing, double *of_group)
     double more = mw_sizing_activations_kept(sizing->hardware) - 1;
     bool says = sizing->hardware->memory_use.activations_kept > 0;
     bool groups = sizing->settings.checkpoint_interval > 0;
-    double kept = (double)mw_sizing_kept_bytes(sizing, false);
+    double kept = (double)sizing->kept_bytes;
     double all = kept + (groups ? (double)mw_sizing_group_bytes(sizing) : 0);
 
     *of_group = 0;
@@ -482,47 +482,30 @@ rounded_pinned(const struct mw_sizing *sizing, const struct mw_swap_buffers *swa
     return share * (of_state + swap->rounded_up_by);
 }
 
-/* Of the GPU each at its most, with the software's parts. */
-static struct mw_moment
-all_at_once(const struct mw_sizing *sizing, const double parts[MW_BESIDE_COUNT])
-{
-    struct mw_moment all;
-
-    for (int p = 0; p < MW_PURPOSE_COUNT; p++)
-        all.ledger[p] = (double)sizing->ledger[MW_TIER_GPU][p];
-    for (int what = 0; what < MW_BESIDE_COUNT; what++)
-        all.beside[what] = fmin(parts[what], (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
-    return all;
-}
-
-/* Of the fullest moment, and what the allocator loses of it. */
+/* Of the fullest moment, with what the allocator loses of all that is alive then. */
 static void
-take_moment(struct mw_sizing *sizing, const struct mw_moment *all, const struct mw_moment *then)
+sum_beside(struct mw_sizing *sizing, const double parts[MW_BESIDE_COUNT])
 {
-    double loss = sizing->hardware->memory_use.allocator_loss, apart = 0, sum = 0;
+    double loss = sizing->hardware->memory_use.allocator_loss, all = 0;
 
-    for (int p = 0; p < MW_PURPOSE_COUNT; p++)
-        apart += all->ledger[p] - then->ledger[p];
-    sizing->apart_bytes = MIN((int64_t)apart, sizing->need_bytes[MW_TIER_GPU]);
     for (int what = 0; what < MW_BESIDE_COUNT; what++) {
-        enum mw_tier tier = mw_beside_tier(what);
-        double bytes = then->beside[what];
+        double bytes = parts[what];
         if (what == MW_BESIDE_ALLOCATOR)
-            bytes = ((double)mw_sizing_peak(sizing, MW_TIER_GPU) + sum) * loss / (1 - loss);
-        bytes = fmin(bytes, (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
-        sizing->beside[what] = (int64_t)(what == MW_BESIDE_ALLOCATOR ? bytes : all->beside[what]);
+            bytes = fmin(((double)mw_sizing_peak(sizing, MW_TIER_GPU) + all) * loss / (1 - loss),
+                         (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
         sizing->beside_then[what] = (int64_t)bytes;
-        sizing->beside_bytes[tier] += sizing->beside_then[what];
-        sum += tier == MW_TIER_GPU ? bytes : 0;
+        sizing->beside_bytes[kinds[what].tier] += sizing->beside_then[what];
+        all += kinds[what].tier == MW_TIER_GPU ? bytes : 0;
     }
+    sizing->beside[MW_BESIDE_ALLOCATOR] = sizing->beside_then[MW_BESIDE_ALLOCATOR];
 }
 
 void
 mw_sizing_set_beside(struct mw_sizing *sizing)
 {
     const struct mw_swap_buffers swap = swap_buffers(sizing);
-    double rests, passes, activations = more_activations(sizing, &rests);
-    const double parts[MW_BESIDE_COUNT] = {
+    double rests, activations = more_activations(sizing, &rests);
+    double parts[MW_BESIDE_COUNT] = {
         [MW_BESIDE_HOST_GRADIENTS] = more_host_gradients(sizing),
         [MW_BESIDE_HOST_PARAMETERS] = more_host_parameters(sizing),
         [MW_BESIDE_SWAP] = fmax(0, (double)(swap.all_bytes - swap.plan_bytes)),
@@ -537,10 +520,10 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_TIED] = second_tied(sizing),
         [MW_BESIDE_ACTIVATIONS] = activations + more_scores(sizing),
     };
-    const struct mw_moment all = all_at_once(sizing, parts);
-    const struct mw_moment then =
-        mw_sizing_fullest_moment(sizing, &all, more_of_group(sizing, rests), &passes);
-
-    take_moment(sizing, &all, &then);
-    sizing->passes_bytes = (int64_t)fmin(passes, (double)FAR_TOO_LARGE);
+    for (int what = 0; what < MW_BESIDE_COUNT; what++) {
+        parts[what] = fmin(parts[what], (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
+        sizing->beside[what] = (int64_t)parts[what];
+    }
+    mw_sizing_take_fullest(sizing, parts, more_of_group(sizing, rests));
+    sum_beside(sizing, parts);
 }

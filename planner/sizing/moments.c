@@ -55,34 +55,72 @@ mw_sizing_second_tied(const struct mw_sizing *sizing)
                : 0;
 }
 
-/* --- what is alive of a kind ------------------------------------------------------------------ */
+/* --- what comes and goes ---------------------------------------------------------------------- */
+
+enum { /* of the ledger, then of what the software has beside it */
+    ACTIVATIONS,
+    LOGITS,
+    CHECKPOINTS,
+    CHECKPOINT_BUFFERS,
+    GRADIENTS,
+    GRADIENT_BUFFERS,
+    OPTIMIZER_BUFFERS,
+    LEDGER_KINDS,
+    BUCKETS = LEDGER_KINDS,
+    WIDER_GRADIENTS,
+    OFFLOAD,
+    UPDATE,
+    MORE_LOGITS,
+    MORE_ACTIVATIONS,
+    CASTS,
+    TIED,
+    KINDS
+};
+static const int names[KINDS] = {
+    [ACTIVATIONS] = MW_PURPOSE_ACTIVATIONS,
+    [LOGITS] = MW_PURPOSE_LOGITS,
+    [CHECKPOINTS] = MW_PURPOSE_ACTIVATION_CHECKPOINTS,
+    [CHECKPOINT_BUFFERS] = MW_PURPOSE_CHECKPOINT_BUFFERS,
+    [GRADIENTS] = MW_PURPOSE_GRADIENTS,
+    [GRADIENT_BUFFERS] = MW_PURPOSE_GRADIENT_BUFFERS,
+    [OPTIMIZER_BUFFERS] = MW_PURPOSE_OPTIMIZER_BUFFERS,
+    [BUCKETS] = MW_BESIDE_BUCKETS,
+    [WIDER_GRADIENTS] = MW_BESIDE_GRADIENTS,
+    [OFFLOAD] = MW_BESIDE_OFFLOAD,
+    [UPDATE] = MW_BESIDE_UPDATE,
+    [MORE_LOGITS] = MW_BESIDE_LOGITS,
+    [MORE_ACTIVATIONS] = MW_BESIDE_ACTIVATIONS,
+    [CASTS] = MW_BESIDE_CASTS,
+    [TIED] = MW_BESIDE_TIED,
+};
+
+struct moment { /* bytes that are alive */
+    double of[KINDS];
+};
 
 struct step {
     const struct mw_sizing *sizing;
-    const struct mw_moment *all;
-    double kept;     /* activations that layers keep, of all micro-batches in flight */
-    double of_group; /* of those that the software keeps beside the plan's */
-    double stream;   /* bytes of activations between layers */
-    bool stay;       /* mw_sizing_gradients_stay */
+    struct moment all;  /* each at its most */
+    double kept;        /* activations that layers keep, of all micro-batches in flight */
+    double in_backward; /* those that backward has beside them */
+    double of_group;    /* of what the software keeps beside the plan's: of a recomputed group */
+    double stream;      /* between two layers */
+    bool stay;          /* mw_sizing_gradients_stay */
+    struct moment fullest;
+    double most;
 };
 
-static double
-kept_of_all(const struct mw_sizing *sizing)
+static void
+try_moment(struct step *step, const struct moment *moment)
 {
-    bool coded = mw_kept_encodings(&sizing->settings.kept_as) != 0;
+    double bytes = 0;
 
-    return (double)mw_sizing_activation_sets(sizing) * (double)mw_sizing_kept_bytes(sizing, coded);
-}
-
-/* One micro-batch is in backward at a time, whatever else is in flight: of stretches the plan has
- * one's room alone. */
-static double
-in_backward(const struct step *step)
-{
-    double sets = (double)MAX(1, mw_sizing_activation_sets(step->sizing));
-    double work = step->all->ledger[MW_PURPOSE_ACTIVATIONS] - step->kept;
-
-    return fmax(0, step->sizing->stretches > 1 ? work : work / sets);
+    for (int kind = 0; kind < KINDS; kind++)
+        bytes += moment->of[kind];
+    if (bytes <= step->most)
+        return;
+    step->most = bytes;
+    step->fullest = *moment;
 }
 
 /* Of a block's gradients on the GPU, in whole pages as in the ledger. */
@@ -109,51 +147,37 @@ gradients_of_loss(const struct mw_sizing *sizing)
 }
 
 static void
-take_gradients(const struct step *step, struct mw_moment *moment, double bytes)
+take_gradients(const struct step *step, struct moment *moment, double bytes)
 {
-    double all = step->all->ledger[MW_PURPOSE_GRADIENTS];
+    double all = step->all.of[GRADIENTS];
     double share = step->stay || all <= 0 ? 1 : fmin(1, bytes / all);
 
-    moment->ledger[MW_PURPOSE_GRADIENTS] *= share;
-    moment->beside[MW_BESIDE_GRADIENTS] *= share;
+    moment->of[GRADIENTS] *= share;
+    moment->of[WIDER_GRADIENTS] *= share;
 }
 
-/* Where it runs beside backward it may be anywhere. */
+/* Where the update runs beside backward it may be anywhere. */
 static void
-leave_update(const struct step *step, struct mw_moment *moment)
+leave_update(const struct step *step, struct moment *moment)
 {
     if (mw_settings_update_beside(&step->sizing->settings))
         return;
-    moment->ledger[MW_PURPOSE_OPTIMIZER_BUFFERS] = 0;
-    moment->beside[MW_BESIDE_UPDATE] = 0;
-}
-
-static void
-leave_logits(struct mw_moment *moment)
-{
-    moment->ledger[MW_PURPOSE_LOGITS] = 0;
-    moment->beside[MW_BESIDE_LOGITS] = 0;
-}
-
-static void
-take_activations(const struct step *step, struct mw_moment *moment, double bytes)
-{
-    double all = step->all->ledger[MW_PURPOSE_ACTIVATIONS];
-
-    moment->ledger[MW_PURPOSE_ACTIVATIONS] = fmin(all, bytes);
+    moment->of[OPTIMIZER_BUFFERS] = moment->of[UPDATE] = 0;
 }
 
 /* --- moments ---------------------------------------------------------------------------------- */
 
-static struct mw_moment
+static struct moment
 at_loss(const struct step *step)
 {
-    struct mw_moment moment = *step->all;
+    struct moment moment = step->all;
 
-    take_activations(step, &moment, step->kept + STREAMS_OF_LOSS * step->stream);
-    moment.beside[MW_BESIDE_ACTIVATIONS] -= step->of_group;
-    moment.beside[MW_BESIDE_TIED] = 0;
-    take_gradients(step, &moment, gradients_of_loss(step->sizing));
+    moment.of[ACTIVATIONS] =
+        fmin(step->all.of[ACTIVATIONS], step->kept + STREAMS_OF_LOSS * step->stream);
+    moment.of[MORE_ACTIVATIONS] -= step->of_group;
+    moment.of[TIED] = 0;
+    if (!step->stay)
+        take_gradients(step, &moment, gradients_of_loss(step->sizing));
     leave_update(step, &moment);
     return moment;
 }
@@ -164,81 +188,49 @@ struct way {
     double gradients;         /* bytes */
 };
 
-static struct mw_moment
+static struct moment
 in_layer(const struct step *step, const struct way *way)
 {
-    struct mw_moment moment = *step->all;
-    double *beside = &moment.beside[MW_BESIDE_ACTIVATIONS];
+    struct moment moment = step->all;
 
-    take_activations(step, &moment, way->kept * step->kept + in_backward(step));
-    *beside = way->kept * (*beside - step->of_group) + step->of_group;
-    moment.ledger[MW_PURPOSE_ACTIVATION_CHECKPOINTS] *= way->checkpoints;
-    moment.beside[MW_BESIDE_TIED] = 0;
+    moment.of[ACTIVATIONS] = way->kept * step->kept + step->in_backward;
+    moment.of[MORE_ACTIVATIONS] =
+        way->kept * (step->all.of[MORE_ACTIVATIONS] - step->of_group) + step->of_group;
+    moment.of[CHECKPOINTS] *= way->checkpoints;
+    moment.of[LOGITS] = moment.of[MORE_LOGITS] = moment.of[TIED] = 0;
     take_gradients(step, &moment, way->gradients);
-    leave_logits(&moment);
     leave_update(step, &moment);
     return moment;
 }
 
-static struct mw_moment
+static struct moment
 in_head(const struct step *step)
 {
-    const struct way end = {0, 0, step->all->ledger[MW_PURPOSE_GRADIENTS]};
-    struct mw_moment moment = in_layer(step, &end);
+    const struct way end = {0, 0, step->all.of[GRADIENTS]};
+    struct moment moment = in_layer(step, &end);
 
-    take_activations(step, &moment, STREAMS_OF_HEAD * step->stream);
-    moment.beside[MW_BESIDE_ACTIVATIONS] = 0;
-    moment.beside[MW_BESIDE_TIED] = step->all->beside[MW_BESIDE_TIED];
+    moment.of[ACTIVATIONS] = fmin(step->all.of[ACTIVATIONS], STREAMS_OF_HEAD * step->stream);
+    moment.of[MORE_ACTIVATIONS] = 0;
+    moment.of[TIED] = step->all.of[TIED];
     return moment;
 }
 
 /* Buckets of replicated gradients stay; those of partitioned state are backward's. */
-static struct mw_moment
+static struct moment
 in_update(const struct step *step)
 {
-    static const enum mw_purpose of_backward[] = {
-        MW_PURPOSE_ACTIVATIONS,        MW_PURPOSE_LOGITS,
-        MW_PURPOSE_CHECKPOINT_BUFFERS, MW_PURPOSE_ACTIVATION_CHECKPOINTS,
-        MW_PURPOSE_GRADIENT_BUFFERS,
-    };
-    static const enum mw_beside beside[] = {MW_BESIDE_OFFLOAD, MW_BESIDE_LOGITS,
-                                            MW_BESIDE_ACTIVATIONS, MW_BESIDE_CASTS,
-                                            MW_BESIDE_TIED};
-    struct mw_moment moment = *step->all;
+    struct moment moment = {{0}};
 
-    for (size_t i = 0; i < G_N_ELEMENTS(of_backward); i++)
-        moment.ledger[of_backward[i]] = 0;
-    for (size_t i = 0; i < G_N_ELEMENTS(beside); i++)
-        moment.beside[beside[i]] = 0;
-    if (step->sizing->optimizer_partitioned)
-        moment.beside[MW_BESIDE_BUCKETS] = 0;
+    moment.of[GRADIENTS] = step->all.of[GRADIENTS];
+    moment.of[WIDER_GRADIENTS] = step->all.of[WIDER_GRADIENTS];
+    moment.of[OPTIMIZER_BUFFERS] = step->all.of[OPTIMIZER_BUFFERS];
+    moment.of[UPDATE] = step->all.of[UPDATE];
+    if (!step->sizing->optimizer_partitioned)
+        moment.of[BUCKETS] = step->all.of[BUCKETS];
     return moment;
 }
 
-/* --- the fullest ------------------------------------------------------------------------------ */
-
-static double
-alive(const struct mw_moment *moment)
-{
-    double bytes = 0;
-
-    for (int p = 0; p < MW_PURPOSE_COUNT; p++)
-        bytes += moment->ledger[p];
-    for (int what = 0; what < MW_BESIDE_COUNT; what++)
-        bytes += mw_beside_tier(what) == MW_TIER_GPU ? moment->beside[what] : 0;
-    return bytes;
-}
-
-static void
-take_fuller(struct mw_moment *fullest, double *most, const struct mw_moment *moment)
-{
-    double bytes = alive(moment);
-
-    if (bytes <= *most)
-        return;
-    *most = bytes;
-    *fullest = *moment;
-}
+/* --- backward --------------------------------------------------------------------------------- */
 
 /* Of a layer what forward leaves for its backward, if it keeps that. */
 static double
@@ -254,27 +246,26 @@ kept_of(const struct mw_sizing *sizing, int64_t layer, bool coded)
 /* Of one micro-batch, layer after layer from the last: each takes what it has kept, and leaves
  * gradients.  A checkpoint is there until its layers are done. */
 static void
-try_layers(const struct step *step, struct mw_moment *fullest, double *most)
+try_layers(struct step *step)
 {
     const struct mw_sizing *sizing = step->sizing;
     bool coded = mw_kept_encodings(&sizing->settings.kept_as) != 0;
+    double behind = (double)MAX(0, sizing->settings.checkpoint_interval - 1);
     struct way way = {1, 1, gradients_of_loss(sizing)};
-    double groups = (double)(sizing->layers + sizing->settings.checkpoint_interval - 1);
 
     for (int64_t layer = sizing->layers - 1; layer >= 0; layer--) {
         way.gradients += gradients_of(sizing, mw_sizing_layer_class(sizing, layer));
-        struct mw_moment moment = in_layer(step, &way);
-        take_fuller(fullest, most, &moment);
+        struct moment moment = in_layer(step, &way);
+        try_moment(step, &moment);
         if (step->kept > 0)
             way.kept = fmax(0, way.kept - kept_of(sizing, layer, coded) / step->kept);
-        way.checkpoints =
-            fmin(1, (double)(layer + sizing->settings.checkpoint_interval - 1) / fmax(1, groups));
+        way.checkpoints = fmin(1, ((double)layer + behind) / (double)sizing->layers);
     }
 }
 
 /* Layers that are alike in all leave bytes in proportion: the first or the last is the fullest. */
 static void
-try_like_layers(const struct step *step, struct mw_moment *fullest, double *most)
+try_like_layers(struct step *step)
 {
     const struct mw_sizing *sizing = step->sizing;
     double layers = (double)sizing->layers, loss = gradients_of_loss(sizing);
@@ -284,65 +275,98 @@ try_like_layers(const struct step *step, struct mw_moment *fullest, double *most
                                {1 / layers, 1 / groups, loss + layers * each}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(ends); i++) {
-        struct mw_moment moment = in_layer(step, &ends[i]);
-        take_fuller(fullest, most, &moment);
+        struct moment moment = in_layer(step, &ends[i]);
+        try_moment(step, &moment);
     }
 }
 
+/* Where gradients stay nothing grows, and its begin is the fullest. */
 static void
-try_backward(const struct step *step, struct mw_moment *fullest, double *most)
+try_backward(struct step *step, const struct moment *begin)
 {
     const struct mw_sizing *sizing = step->sizing;
-    const struct way begin = {1, 1, 0};
 
-    if (step->stay) { /* nothing grows */
-        struct mw_moment moment = in_layer(step, &begin);
-        take_fuller(fullest, most, &moment);
-    } else if (mw_sizing_has_equal_layers(sizing) && !mw_sizing_recomputes_some(sizing)) {
-        try_like_layers(step, fullest, most);
-    } else {
-        try_layers(step, fullest, most);
-    }
-    struct mw_moment head = in_head(step);
-    take_fuller(fullest, most, &head);
+    if (step->stay)
+        try_moment(step, begin);
+    else if (mw_sizing_has_equal_layers(sizing) && !mw_sizing_recomputes_some(sizing))
+        try_like_layers(step);
+    else
+        try_layers(step);
+    struct moment head = in_head(step);
+    try_moment(step, &head);
 }
 
+/* --- the step --------------------------------------------------------------------------------- */
+
+/* One micro-batch is in backward at a time, whatever else is in flight: of stretches the plan has
+ * one's room alone. */
 static double
-of_passes(const struct mw_moment *moment)
+activations_in_backward(const struct step *step)
 {
-    return moment->ledger[MW_PURPOSE_ACTIVATIONS] + moment->ledger[MW_PURPOSE_LOGITS] +
-           moment->ledger[MW_PURPOSE_STAGE_BUFFERS] + moment->beside[MW_BESIDE_ACTIVATIONS] +
-           moment->beside[MW_BESIDE_LOGITS];
+    double sets = (double)MAX(1, mw_sizing_activation_sets(step->sizing));
+    double work = step->all.of[ACTIVATIONS] - step->kept;
+
+    return fmax(0, step->sizing->stretches > 1 ? work : work / sets);
 }
 
-struct mw_moment
-mw_sizing_fullest_moment(const struct mw_sizing *sizing, const struct mw_moment *all,
-                         double of_group, double *passes)
+static struct step
+begin_step(const struct mw_sizing *sizing, const double beside[MW_BESIDE_COUNT], double of_group)
 {
-    const struct step step = {
+    struct step step = {
         .sizing = sizing,
-        .all = all,
-        .kept = kept_of_all(sizing),
+        .kept = (double)mw_sizing_activation_sets(sizing) * (double)sizing->stored_bytes,
         .of_group = of_group,
         .stream = (double)(sizing->element_bytes * sizing->tokens * sizing->model->hidden),
         .stay = mw_sizing_gradients_stay(sizing),
+        .most = -1,
     };
-    const struct way begin = {1, 1, 0};
-    struct mw_moment fullest = *all, moment;
-    double most = -1;
 
-    *passes = of_passes(all);
-    if (!mw_sizing_has_moments(sizing))
-        return fullest;
-    moment = at_loss(&step);
-    *passes = of_passes(&moment);
-    take_fuller(&fullest, &most, &moment);
-    moment = in_layer(&step, &begin);
-    *passes = fmax(*passes, of_passes(&moment));
-    try_backward(&step, &fullest, &most);
-    if (!mw_settings_update_beside(&sizing->settings)) {
-        moment = in_update(&step);
-        take_fuller(&fullest, &most, &moment);
+    for (int kind = 0; kind < KINDS; kind++)
+        step.all.of[kind] = kind < LEDGER_KINDS
+                                ? (double)sizing->ledger[MW_TIER_GPU][names[kind]]
+                                : beside[names[kind]];
+    step.in_backward = activations_in_backward(&step);
+    return step;
+}
+
+static double
+of_passes(const struct moment *moment)
+{
+    return moment->of[ACTIVATIONS] + moment->of[LOGITS] + moment->of[MORE_ACTIVATIONS] +
+           moment->of[MORE_LOGITS];
+}
+
+static void
+find_fullest(struct step *step, double *passes)
+{
+    const struct way all = {1, 1, 0};
+    struct moment loss = at_loss(step), begin = in_layer(step, &all);
+
+    *passes = fmax(of_passes(&loss), of_passes(&begin));
+    try_moment(step, &loss);
+    try_backward(step, &begin);
+    if (mw_settings_update_beside(&step->sizing->settings))
+        return;
+    struct moment update = in_update(step);
+    try_moment(step, &update);
+}
+
+void
+mw_sizing_take_fullest(struct mw_sizing *sizing, double beside[MW_BESIDE_COUNT], double of_group)
+{
+    const int64_t *ledger = sizing->ledger[MW_TIER_GPU];
+    double passes = (double)(ledger[MW_PURPOSE_ACTIVATIONS] + ledger[MW_PURPOSE_LOGITS]) +
+                    beside[MW_BESIDE_ACTIVATIONS] + beside[MW_BESIDE_LOGITS];
+    double apart = 0;
+
+    if (mw_sizing_has_moments(sizing)) {
+        struct step step = begin_step(sizing, beside, of_group);
+        find_fullest(&step, &passes);
+        for (int kind = 0; kind < LEDGER_KINDS; kind++)
+            apart += step.all.of[kind] - step.fullest.of[kind];
+        for (int kind = LEDGER_KINDS; kind < KINDS; kind++)
+            beside[names[kind]] = step.fullest.of[kind];
     }
-    return fullest;
+    sizing->apart_bytes = MIN((int64_t)apart, sizing->need_bytes[MW_TIER_GPU]);
+    sizing->passes_bytes = (int64_t)passes + ledger[MW_PURPOSE_STAGE_BUFFERS];
 }

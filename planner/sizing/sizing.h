@@ -305,6 +305,8 @@ struct mw_sizing {
     struct mw_chunk_run *runs;   /* [run_count], in the order of the step */
     struct mw_chunk *run_chunks; /* [run_chunk_count] */
 
+    int64_t kept_bytes, stored_bytes; /* activations of the layers that keep them, of a micro-batch:
+                                       * as backward needs them, and as they are stored meanwhile */
     int64_t checkpoint_count;       /* groups of layers; 0 without checkpointing */
     int64_t checkpoint_slots;       /* for all micro-batches in flight, one after the other */
     int64_t checkpoint_parts;       /* into which the ranks of a tensor-slicing group divide each */
