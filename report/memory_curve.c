@@ -196,6 +196,18 @@ find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives, ui
     return changes;
 }
 
+/* Software that gives the bytes of slots to others never has more than it needs. */
+static void
+cut_apart(GArray *points, const struct mw_program *program)
+{
+    int64_t most = program->peak_bytes[MW_TIER_GPU] - program->apart_bytes;
+
+    for (guint i = 0; i < points->len && program->apart_bytes > 0 && most > 0; i++) {
+        int64_t *bytes = &g_array_index(points, struct mw_memory_point, i).bytes[MW_TIER_GPU];
+        *bytes = MIN(*bytes, most);
+    }
+}
+
 struct mw_memory_curve
 mw_memory_curve_find(const struct mw_plan *plan, const struct mw_memory_lives *lives,
                      uint32_t program, enum mw_purpose purpose)
@@ -219,6 +231,8 @@ mw_memory_curve_find(const struct mw_plan *plan, const struct mw_memory_lives *l
         g_array_append_val(points, now);
     }
     g_array_free(changes, TRUE);
+    if (purpose == MW_PURPOSE_COUNT && program < plan->program_count)
+        cut_apart(points, &plan->programs[program]);
     curve.count = points->len;
     curve.point = (struct mw_memory_point *)g_array_free(points, FALSE);
     return curve;

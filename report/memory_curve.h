@@ -40,7 +40,8 @@ struct mw_memory_lives mw_memory_lives_find(const struct mw_plan *plan,
                                             const struct mw_timeline *timeline);
 void mw_memory_lives_clear(struct mw_memory_lives *lives);
 
-/* For one program, and one purpose or all (MW_PURPOSE_COUNT).  Free with mw_memory_curve_clear. */
+/* For one program, and one purpose or all (MW_PURPOSE_COUNT): all together no more than is alive at
+ * once (apart_bytes), even if slots are in use.  Free with mw_memory_curve_clear. */
 struct mw_memory_curve mw_memory_curve_find(const struct mw_plan *plan,
                                             const struct mw_memory_lives *lives, uint32_t program,
                                             enum mw_purpose purpose);
