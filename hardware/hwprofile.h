@@ -40,8 +40,8 @@ struct mw_attention_rates {
 /* Where an operator's kernels run: its backward may begin with its forward once more. */
 enum mw_turn { MW_TURN_FORWARD, MW_TURN_BACKWARD, MW_TURN_BACKWARD_AGAIN, MW_TURN_COUNT };
 
-/* Where gradients keep their memory when the update has used them; else backward makes them anew.
- */
+/* Where gradients keep their memory when the update has used them: always, where parameters are
+ * partitioned, or never; else backward makes them anew. */
 enum mw_gradients_stay { MW_STAY_ALWAYS, MW_STAY_PARTITIONED, MW_STAY_NEVER, MW_STAY_COUNT };
 
 /* What a framework takes of memory beside what a plan says of it (docs/MODEL.md 12.9 to 12.16e).
@@ -80,7 +80,7 @@ struct mw_memory_use {
                                  * bound of eager frameworks */
     double allocator_loss;    /* share of the allocator's memory that it cannot give */
     bool caching;             /* it gives the same bytes to what lives at other times of a step */
-    int gradients_stay;       /* enum mw_gradients_stay: with parameters that are partitioned, ... */
+    int gradients_stay;       /* enum mw_gradients_stay */
 };
 
 /* How a framework makes a model before the first step (docs/MODEL.md 12.17 to 12.19).  All 0: not

@@ -265,7 +265,7 @@ struct mw_comm_shape {
  * within one program has no match; a collective between programs has an op in each. */
 struct mw_program {
     struct mw_members ranks;
-    uint32_t in_flight; /* the most micro-batches that wait for their backward, each with
+    uint32_t in_flight;  /* the most micro-batches that wait for their backward, each with
                          * activations of its own */
     int64_t apart_bytes; /* of a GPU's slots those that software which gives their bytes to others
                           * never needs when it needs most: they may lie beyond the capacity.  A run

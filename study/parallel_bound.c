@@ -33,8 +33,9 @@ mw_parallel_need_bytes(const struct mw_parallel_room *room,
                        const struct mw_parallel_variant *variant,
                        const struct mw_parallel_state *state, int stage, int tier)
 {
-    int64_t passes = (tier == MW_TIER_GPU ? room->gpu_bytes[stage] : 0) +
-                     (tier == variant->tier[MW_STATE_ACTIVATIONS] ? room->checkpoint_bytes[stage] : 0);
+    int64_t passes =
+        (tier == MW_TIER_GPU ? room->gpu_bytes[stage] : 0) +
+        (tier == variant->tier[MW_STATE_ACTIVATIONS] ? room->checkpoint_bytes[stage] : 0);
 
     return state->of[stage].home_bytes[tier] + MAX(passes, state->of[stage].made_bytes[tier]);
 }

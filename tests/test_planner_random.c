@@ -36,8 +36,8 @@ check_ledger(const struct mw_plan *plan, const struct mw_sizing *sizing)
     }
 }
 
-/* What the GPU needs with the same slots by other software, but for the embedding's second gradient,
- * which the sum of all does not have. */
+/* What the GPU needs with the same slots by other software, but for the embedding's second
+ * gradient, which the sum of all does not have. */
 static int64_t
 need_by(const struct mw_sizing *sizing, bool caching, enum mw_gradients_stay stay)
 {

@@ -187,8 +187,8 @@ lasting_bytes(const struct mw_sizing *sizing, int64_t widest)
                         ? whole_rooms(sizing)
                         : mw_recomputed_largest(&recomputed) + kept;
 
-    return passing_bytes(sizing, widest, 2) + exchange_room(sizing) +
-           sizing->kept_bytes + SUM_BYTES * sizing->tokens * model->heads * rooms;
+    return passing_bytes(sizing, widest, 2) + exchange_room(sizing) + sizing->kept_bytes +
+           SUM_BYTES * sizing->tokens * model->heads * rooms;
 }
 
 /* Recomputed layers keep nothing from the end of the last layer's forward to the begin of the first

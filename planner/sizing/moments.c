@@ -58,23 +58,23 @@ mw_sizing_second_tied(const struct mw_sizing *sizing)
 /* --- what comes and goes ---------------------------------------------------------------------- */
 
 enum { /* of the ledger, then of what the software has beside it */
-    ACTIVATIONS,
-    LOGITS,
-    CHECKPOINTS,
-    CHECKPOINT_BUFFERS,
-    GRADIENTS,
-    GRADIENT_BUFFERS,
-    OPTIMIZER_BUFFERS,
-    LEDGER_KINDS,
-    BUCKETS = LEDGER_KINDS,
-    WIDER_GRADIENTS,
-    OFFLOAD,
-    UPDATE,
-    MORE_LOGITS,
-    MORE_ACTIVATIONS,
-    CASTS,
-    TIED,
-    KINDS
+       ACTIVATIONS,
+       LOGITS,
+       CHECKPOINTS,
+       CHECKPOINT_BUFFERS,
+       GRADIENTS,
+       GRADIENT_BUFFERS,
+       OPTIMIZER_BUFFERS,
+       LEDGER_KINDS,
+       BUCKETS = LEDGER_KINDS,
+       WIDER_GRADIENTS,
+       OFFLOAD,
+       UPDATE,
+       MORE_LOGITS,
+       MORE_ACTIVATIONS,
+       CASTS,
+       TIED,
+       KINDS
 };
 static const int names[KINDS] = {
     [ACTIVATIONS] = MW_PURPOSE_ACTIVATIONS,
@@ -271,8 +271,7 @@ try_like_layers(struct step *step)
     double layers = (double)sizing->layers, loss = gradients_of_loss(sizing);
     double each = gradients_of(sizing, mw_sizing_layer_class(sizing, 0));
     double groups = (double)MAX(1, sizing->checkpoint_count);
-    const struct way ends[] = {{1, 1, loss + each},
-                               {1 / layers, 1 / groups, loss + layers * each}};
+    const struct way ends[] = {{1, 1, loss + each}, {1 / layers, 1 / groups, loss + layers * each}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(ends); i++) {
         struct moment moment = in_layer(step, &ends[i]);
@@ -322,9 +321,8 @@ begin_step(const struct mw_sizing *sizing, const double beside[MW_BESIDE_COUNT],
     };
 
     for (int kind = 0; kind < KINDS; kind++)
-        step.all.of[kind] = kind < LEDGER_KINDS
-                                ? (double)sizing->ledger[MW_TIER_GPU][names[kind]]
-                                : beside[names[kind]];
+        step.all.of[kind] = kind < LEDGER_KINDS ? (double)sizing->ledger[MW_TIER_GPU][names[kind]]
+                                                : beside[names[kind]];
     step.in_backward = activations_in_backward(&step);
     return step;
 }

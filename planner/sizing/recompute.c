@@ -152,9 +152,8 @@ void
 mw_sizing_set_kept(struct mw_sizing *sizing)
 {
     sizing->kept_bytes = kept_bytes(sizing, false);
-    sizing->stored_bytes = mw_kept_encodings(&sizing->settings.kept_as)
-                               ? kept_bytes(sizing, true)
-                               : sizing->kept_bytes;
+    sizing->stored_bytes = mw_kept_encodings(&sizing->settings.kept_as) ? kept_bytes(sizing, true)
+                                                                        : sizing->kept_bytes;
 }
 
 int64_t

@@ -307,8 +307,8 @@ struct mw_sizing {
 
     int64_t kept_bytes, stored_bytes; /* activations of the layers that keep them, of a micro-batch:
                                        * as backward needs them, and as they are stored meanwhile */
-    int64_t checkpoint_count;       /* groups of layers; 0 without checkpointing */
-    int64_t checkpoint_slots;       /* for all micro-batches in flight, one after the other */
+    int64_t checkpoint_count;         /* groups of layers; 0 without checkpointing */
+    int64_t checkpoint_slots;         /* for all micro-batches in flight, one after the other */
     int64_t checkpoint_parts;       /* into which the ranks of a tensor-slicing group divide each */
     int64_t checkpoint_bytes;       /* of one that is a layer's input, or a rank's part of it */
     int64_t checkpoint_layer_bytes; /* of one that is a layer's activations; 0: none is */
@@ -324,13 +324,13 @@ struct mw_sizing {
     struct mw_extent shared[MW_TIER_COUNT];          /* the room for buffers that share bytes */
     int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT]; /* their bytes, in whole pages */
     int64_t need_bytes[MW_TIER_COUNT];
-    int64_t beside[MW_BESIDE_COUNT]; /* each at its most; */
+    int64_t beside[MW_BESIDE_COUNT];                                   /* each at its most; */
     int64_t beside_then[MW_BESIDE_COUNT], beside_bytes[MW_TIER_COUNT]; /* when the GPU is fullest,
                                                                         * and their sums */
     int64_t apart_bytes;  /* of need_bytes of the GPU those that are alive at other times alone */
     int64_t passes_bytes; /* on the GPU, of activations and logits, with the software's, at least;
                            * without checkpoints */
-    int64_t largest_bytes[MW_TIER_COUNT];                         /* largest contiguous request */
+    int64_t largest_bytes[MW_TIER_COUNT]; /* largest contiguous request */
     struct mw_tier_info tiers[MW_TIER_COUNT];
 
     bool fits;
