@@ -52,15 +52,15 @@ struct mw_memory_use {
     double buckets;            /* of them at once */
     double gradient_copies;    /* of replicated gradients, in the buckets that are all-reduced */
     double bytes_per_gradient; /* on the GPU, as they are kept; a plan may keep fewer */
-    double bytes_per_update;   /* of a gradient, as the update of an fp32 parameter takes it */
-    double update_lists;     /* share of what updates copy of all parameters (plan/optimizers.h) */
-    bool updates_flat;       /* what a rank updates is one tensor */
-    bool fp32_in_place;      /* parameters of fp32 are updated themselves, and state has no copy */
-    int sums_as_made;        /* sums of micro-batches are kept as backward makes gradients; else
-                                * in fp32 */
-    double bytes_per_cast;   /* of a parameter's copy in 16 bits that forward makes for backward,
+    double update_bytes_per_gradient; /* with its copies, as updates of fp32 parameters take it */
+    double foreach_share;       /* of updates that take all parameters as a list, and copy of all
+                                 * (plan/optimizers.h) */
+    bool updates_flat_tensor;   /* what a rank updates is one tensor */
+    bool updates_fp32_in_place; /* parameters of fp32 themselves, and state has no copy of them */
+    int sum_type;               /* enum mw_sum_type, of micro-batches' gradients as they are kept */
+    double bytes_per_cast;      /* of a parameter's copy in 16 bits that forward makes for backward,
                                 * where an optimizer has fp32 parameters, and all of them */
-    double bytes_per_frozen; /* of a frozen parameter that is not narrowed, where others are */
+    double bytes_per_frozen;    /* of a frozen parameter that is not narrowed, where others are */
     double bytes_per_offloaded; /* per element of the largest gradient, with its copies, on its way
                                  * to the host */
     double host_bytes_per_gradient;  /* in host memory, of parameters whose state is there; */
@@ -93,6 +93,13 @@ struct mw_start_use {
     double params_per_s;    /* made by a rank in host memory; 0: takes no time */
 };
 
+/* The type in which sums of several micro-batches' gradients are kept. */
+enum mw_sum_type {
+    MW_SUM_FP32,
+    MW_SUM_MADE, /* as backward makes a gradient */
+    MW_SUM_TYPE_COUNT
+};
+
 /* The type in which GPUs reduce gradients. */
 enum mw_reduced_type {
     MW_REDUCED_PLANNED, /* as made, but sums of micro-batches in fp32 */
@@ -117,9 +124,10 @@ struct mw_offers {
     bool context_ring;       /* shares sequences, whose keys and values pass around a ring, */
     bool context_all_to_all; /* or whose heads are exchanged for attention */
     bool recomputed_layers;  /* recomputes some layers, and keeps the activations of the others */
-    bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout */
-    bool hybrid_shard;       /* partitions over groups of GPUs that hold replicas */
-    int64_t gpus;            /* most; 0: any number */
+    bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout, */
+    bool sequence_parallel_default; /* and do so unless the settings say otherwise */
+    bool hybrid_shard;              /* partitions over groups of GPUs that hold replicas */
+    int64_t gpus;                   /* most; 0: any number */
     int host_optimizers[MW_PROFILE_LIST_MAX]; /* enum mw_host_optimizer, -1 after the last */
 };
 

@@ -126,8 +126,7 @@ mw_plan_holds_state(const struct mw_plan *plan, uint32_t slot, int64_t elements)
     int64_t bytes =
         elements <= most ? mw_optimizer_state_bytes(plan->shape.optimizer, elements) : INT64_MAX;
 
-    /* No executor updates parameters in place, without a copy in their state. */
-    if (plan->shape.only_simulated && plan->shape.dtype == MW_DTYPE_FP32 && elements <= most)
+    if (plan->shape.updates_in_place && elements <= most)
         bytes -= mw_optimizer_kept_at_bytes(plan->shape.optimizer, MW_KEPT_MOMENTUM, elements);
     return bytes <= plan->slots[slot].size_bytes;
 }

@@ -209,6 +209,10 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
             mw_layer_set_count(&s->recomputed, 0, MW_LAYER_SET_MAX), s->kept_layers);
     if (!mw_optimizer_row(s->optimizer))
         return mw_plan_refuse(check, "step: optimizer %u out of range", s->optimizer);
+    if (s->updates_in_place && (s->dtype != MW_DTYPE_FP32 || !s->only_simulated ||
+                                !mw_optimizer_keeps(s->optimizer, MW_KEPT_PARAMETER)))
+        return mw_plan_refuse(check, "step: updates-in-place needs fp32 parameters, an optimizer "
+                                     "with a copy of others, and only-simulated");
     if (s->has_decoder && (!s->sequences || !s->seq))
         return mw_plan_refuse(check, "step: of a decoder it has sequences of tokens");
     return true;

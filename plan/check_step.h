@@ -6,6 +6,7 @@
  *                                                                  plan/check_step_homes.c
  *   compute  each micro-batch runs the model's operators, in order  plan/check_step_compute.c
  *   flow     what ops read is what others made of the same part     plan/check_step_flow.c
+ *            slices sum up the gradients of norms' weights          plan/check_step_slices.c
  *   chunks   gradients to updated parameters, chunk by chunk        plan/check_step_chunks.c
  *
  * Ops are looked at in a topological order.  mw_plan_check has proved that any such order shows
@@ -83,6 +84,9 @@ bool mw_step_check_homes(struct mw_step_check *check);
 bool mw_step_check_cover(struct mw_step_check *check); /* of chunks, all programs' */
 bool mw_step_check_compute(struct mw_step_check *check);
 bool mw_step_check_flow(struct mw_step_check *check);
+/* An op that mw_plan_sums_norm: behind the norm's backward, where that has left its tensor's
+ * gradients, and before they go on. */
+bool mw_step_check_norm_sum(struct mw_step_check *check, uint32_t op, uint32_t tensor);
 /* An op of a chunk, in its turn; and at the end, whether none is lacking. */
 bool mw_step_check_chunk_op(struct mw_step_check *check, uint32_t op);
 bool mw_step_check_chunks(struct mw_step_check *check);
@@ -111,6 +115,19 @@ int64_t mw_step_replicas(const struct mw_step_check *check, const struct mw_tens
 bool mw_step_meets_replicas(const struct mw_step_check *check, uint32_t op,
                             const struct mw_tensor *tensor);
 enum mw_tier mw_step_tier(const struct mw_step_check *check, uint32_t slot);
+/* Whether so many ranks meet in the op, along this axis alone. */
+bool mw_step_joins_along(const struct mw_step_check *check, uint32_t op, enum mw_axis along,
+                         int64_t ranks);
+/* Whether the slot holds the gradient of the op's own part and micro-batch, as an op of this kind
+ * left it. */
+bool mw_step_is_gradient_of(const struct mw_step_check *check, uint32_t slot, uint32_t op,
+                            uint32_t tensor, enum mw_op_kind kind);
+
+static inline struct mw_step_part *
+mw_step_part_of(const struct mw_step_check *check, uint32_t tensor, uint32_t tile)
+{
+    return &check->parts[check->part_of[tensor] + tile];
+}
 
 static inline const struct mw_work *
 mw_step_work(const struct mw_step_check *check, uint32_t op)

@@ -190,11 +190,9 @@ is_made_by(const struct mw_step_check *check, uint32_t slot, uint32_t tensor, en
            mw_step_work(check, by)->object == object && mw_step_tensor(check, by) == tensor;
 }
 
-/* Whether the slot holds the gradient of the op's own part and micro-batch, as an op of this kind
- * left it. */
-static bool
-is_gradient_of(const struct mw_step_check *check, uint32_t slot, uint32_t index, uint32_t tensor,
-               enum mw_op_kind kind)
+bool
+mw_step_is_gradient_of(const struct mw_step_check *check, uint32_t slot, uint32_t index,
+                       uint32_t tensor, enum mw_op_kind kind)
 {
     enum mw_role role = kind == MW_OP_COMPUTE ? MW_ROLE_GRADIENT : MW_ROLE_DESTINATION;
     bool made =
@@ -270,12 +268,6 @@ check_parameters(struct mw_step_check *check, uint32_t index, uint32_t t)
 }
 
 /* --- gradients ------------------------------------------------------------------------------- */
-
-static struct mw_step_part *
-part_of(const struct mw_step_check *check, uint32_t tensor, uint32_t tile)
-{
-    return &check->parts[check->part_of[tensor] + tile];
-}
 
 /* Whether the first and the last stage of a pipeline have a copy each of the tensor: of a tied
  * embedding. */
@@ -354,7 +346,7 @@ check_made(struct mw_step_check *check, uint32_t index, uint32_t t)
         return !needs || refuse(check, index, "leaves no gradient");
     if (op->phase != MW_PHASE_BACKWARD || !tensor->trainable)
         return refuse(check, index, "leaves a gradient where there is none");
-    struct mw_step_part *part = part_of(check, t, op->tile);
+    struct mw_step_part *part = mw_step_part_of(check, t, op->tile);
     if (part->left > op->micro_batch)
         return refuse(check, index, "adds to a gradient that has gone on");
     if (is_made_at_home(check, tensor)
@@ -372,11 +364,11 @@ static bool
 takes_made(struct mw_step_check *check, uint32_t index, uint32_t t, uint32_t slot)
 {
     const struct mw_op *op = &check->plan->ops[index];
-    struct mw_step_part *part = part_of(check, t, op->tile);
+    struct mw_step_part *part = mw_step_part_of(check, t, op->tile);
 
     if (part->unsummed || part->made <= op->micro_batch ||
         (slot != check->plan->tensors[t].gradient_slot &&
-         !is_gradient_of(check, slot, index, t, MW_OP_COMPUTE)))
+         !mw_step_is_gradient_of(check, slot, index, t, MW_OP_COMPUTE)))
         return false;
     part->left = op->micro_batch + 1u;
     return true;
@@ -419,48 +411,15 @@ adds_passing(const struct mw_step_check *check, uint32_t index, uint32_t t)
            (!before || has_sum_of(check, sum, index, t, before));
 }
 
-/* Whether so many ranks meet, along this axis alone. */
-static bool
-joins_along(const struct mw_step_check *check, uint32_t index, enum mw_axis along, int64_t ranks)
+bool
+mw_step_joins_along(const struct mw_step_check *check, uint32_t index, enum mw_axis along,
+                    int64_t ranks)
 {
     const struct mw_comm *comm = &check->plan->comms[mw_step_work(check, index)->comm];
 
     for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
         if (comm->spans[axis].count != (axis == (int)along ? ranks : 1))
             return false;
-    return true;
-}
-
-static int64_t
-norm_elements(const struct mw_step_check *check, int operator_)
-{
-    const struct mw_operator_dims dims = mw_decoder_dims(&check->plan->shape.decoder);
-    const struct mw_operator_parameter *it = mw_operator_row(operator_)->parameters;
-    int64_t elements = 0;
-
-    for (; it && it->kind != MW_PARAMETER_END; it++)
-        elements += mw_dims_have(&dims, it->when) ? dims.width[it->rows] : 0;
-    return elements;
-}
-
-/* Behind the norm's backward, where that has left them, and before they go on. */
-static bool
-check_norm_sum(struct mw_step_check *check, uint32_t index, uint32_t t)
-{
-    const struct mw_op *op = &check->plan->ops[index];
-    const struct mw_work *work = mw_step_work(check, index);
-    const struct mw_tensor *tensor = &check->plan->tensors[t];
-    struct mw_step_part *part = part_of(check, t, op->tile);
-    uint32_t slot = mw_step_slot(check, index, MW_ROLE_GRADIENT);
-    bool there = slot == tensor->gradient_slot ||
-                 (slot != MW_NONE && is_gradient_of(check, slot, index, t, MW_OP_COMPUTE));
-
-    if (!(part->unsummed >> work->operator_ & 1) || !there || part->made != op->micro_batch + 1u ||
-        part->left > op->micro_batch ||
-        (check->plan->shape.has_decoder &&
-         work->bytes != mw_dtype_bytes(tensor->dtype, norm_elements(check, work->operator_))))
-        return refuse(check, index, "sums up no gradients of a norm that slices have made");
-    part->unsummed &= ~(1u << work->operator_);
     return true;
 }
 
@@ -489,7 +448,7 @@ sums_copies(struct mw_step_check *check, uint32_t index, uint32_t t)
                     mw_dtype_bytes(tensor->gradient_dtype, rows * shape->decoder.hidden);
 
     for (uint32_t tile = 0; tile < tensor->tiles; tile++) {
-        struct mw_step_part *part = part_of(check, t, tile);
+        struct mw_step_part *part = mw_step_part_of(check, t, tile);
         good = good && part->made == shape->micro_batches &&
                part->done[MW_STEP_ACCUMULATE] == times(check, tensor, MW_STEP_ACCUMULATE);
         part->left = (uint32_t)shape->micro_batches;
@@ -502,7 +461,7 @@ static bool
 reduces(struct mw_step_check *check, uint32_t index, uint32_t t)
 {
     const struct mw_tensor *tensor = &check->plan->tensors[t];
-    const struct mw_step_part *part = part_of(check, t, check->plan->ops[index].tile);
+    const struct mw_step_part *part = mw_step_part_of(check, t, check->plan->ops[index].tile);
     uint32_t from = mw_step_slot(check, index, MW_ROLE_SOURCE);
     uint32_t to = mw_step_slot(check, index, MW_ROLE_DESTINATION);
     uint32_t home = tensor->gradient_slot;
@@ -528,7 +487,7 @@ sums_replicas(struct mw_step_check *check, uint32_t index, uint32_t t)
 {
     const struct mw_tensor *tensor = &check->plan->tensors[t];
     const struct mw_work *work = mw_step_work(check, index);
-    const struct mw_step_part *part = part_of(check, t, check->plan->ops[index].tile);
+    const struct mw_step_part *part = mw_step_part_of(check, t, check->plan->ops[index].tile);
     uint32_t slot = mw_step_slot(check, index, MW_ROLE_GRADIENT), home = tensor->gradient_slot;
     bool passing = mw_plan_sums_passing(check->plan, tensor);
     bool on_gpu = mw_step_tier(check, home) == MW_TIER_GPU;
@@ -541,7 +500,7 @@ sums_replicas(struct mw_step_check *check, uint32_t index, uint32_t t)
     if (passing)
         return has_sum_of(check, slot, index, t, (uint32_t)check->plan->shape.micro_batches);
     if (!on_gpu)
-        return is_gradient_of(check, slot, index, t, MW_OP_REDUCE_SCATTER);
+        return mw_step_is_gradient_of(check, slot, index, t, MW_OP_REDUCE_SCATTER);
     return part->done[MW_STEP_REDUCE] == times(check, tensor, MW_STEP_REDUCE) &&
            part->done[MW_STEP_ACCUMULATE] == times(check, tensor, MW_STEP_ACCUMULATE);
 }
@@ -571,7 +530,7 @@ goes_down(struct mw_step_check *check, uint32_t index, uint32_t t)
     if (passing)
         return has_sum_of(check, from, index, t, (uint32_t)check->plan->shape.micro_batches);
     return mw_step_replicas(check, tensor) > 1
-               ? is_gradient_of(check, from, index, t, MW_OP_REDUCE_SCATTER)
+               ? mw_step_is_gradient_of(check, from, index, t, MW_OP_REDUCE_SCATTER)
                : takes_made(check, index, t, from);
 }
 
@@ -595,16 +554,16 @@ accumulates(struct mw_step_check *check, uint32_t index, uint32_t t)
     if (drives && op->micro_batch && mw_step_work(check, by)->kind != MW_OP_NVME_READ)
         return false;
     if (times(check, tensor, MW_STEP_DOWN) && !passing)
-        return is_gradient_of(check, from, index, t, MW_OP_D2H);
+        return mw_step_is_gradient_of(check, from, index, t, MW_OP_D2H);
     if (mw_step_replicas(check, tensor) > 1 && !tensor->gradients_whole)
-        return is_gradient_of(check, from, index, t, MW_OP_REDUCE_SCATTER);
+        return mw_step_is_gradient_of(check, from, index, t, MW_OP_REDUCE_SCATTER);
     return takes_made(check, index, t, from);
 }
 
 static bool
 is_down(const struct mw_step_check *check, uint32_t index, uint32_t t, uint32_t slot)
 {
-    return is_gradient_of(check, slot, index, t, MW_OP_D2H) &&
+    return mw_step_is_gradient_of(check, slot, index, t, MW_OP_D2H) &&
            (!check->plan->tensors[t].summed ||
             mw_plan_sums_passing(check->plan, &check->plan->tensors[t]) ||
             is_summed_up(check, slot));
@@ -617,18 +576,18 @@ find_gradient_op(struct mw_step_check *check, uint32_t index, uint32_t t,
 {
     const struct mw_op *op = &check->plan->ops[index];
     uint32_t home = check->plan->tensors[t].gradient_slot;
-    const struct mw_step_part *part = part_of(check, t, op->tile);
+    const struct mw_step_part *part = mw_step_part_of(check, t, op->tile);
     uint32_t from = mw_step_slot(check, index, MW_ROLE_SOURCE);
 
     switch (mw_step_work(check, index)->kind) {
     case MW_OP_REDUCE_SCATTER:
     case MW_OP_ALL_REDUCE:
     case MW_OP_ALL_TO_ALL:
-        if (joins_along(check, index, MW_AXIS_PP, 2)) {
+        if (mw_step_joins_along(check, index, MW_AXIS_PP, 2)) {
             *what = MW_STEP_COPIES;
             return sums_copies(check, index, t);
         }
-        if (check->rp > 1 && joins_along(check, index, MW_AXIS_RP, check->rp)) {
+        if (check->rp > 1 && mw_step_joins_along(check, index, MW_AXIS_RP, check->rp)) {
             *what = MW_STEP_REPLICAS;
             return sums_replicas(check, index, t);
         }
@@ -666,15 +625,14 @@ check_gradient(struct mw_step_check *check, uint32_t index, uint32_t t)
 
     if (!tensor->trainable || op->phase != MW_PHASE_BACKWARD)
         return refuse(check, index, "is of a gradient that is not trained");
-    if (check->plan->shape.tensor_parts && mw_step_work(check, index)->kind == MW_OP_ALL_REDUCE &&
-        joins_along(check, index, MW_AXIS_TP, check->tp))
-        return check_norm_sum(check, index, t);
+    if (mw_plan_sums_norm(check->plan, mw_step_work(check, index)))
+        return mw_step_check_norm_sum(check, index, t);
     bool good = find_gradient_op(check, index, t, &what);
     uint32_t all = what == MW_STEP_GRADIENT_COUNT ? 0 : times(check, tensor, what);
     uint32_t first = (uint32_t)check->plan->shape.micro_batches - all;
     if (!all)
         return refuse(check, index, "is nothing that its gradient needs on its way home");
-    uint32_t *done = &part_of(check, t, op->tile)->done[what];
+    uint32_t *done = &mw_step_part_of(check, t, op->tile)->done[what];
     if (op->micro_batch != first + *done)
         return refuse(check, index, "its micro-batch is not the next one whose gradient does this");
     ++*done;
@@ -696,7 +654,7 @@ check_gradients(struct mw_step_check *check)
         if (check->part_of[t] == MW_NONE || !tensor->trainable)
             continue;
         for (uint32_t tile = 0; tile < tensor->tiles; tile++) {
-            const struct mw_step_part *part = part_of(check, t, tile);
+            const struct mw_step_part *part = mw_step_part_of(check, t, tile);
             if (plan->shape.has_decoder && part->made != plan->shape.micro_batches)
                 return mw_plan_refuse(&check->base,
                                       "tensor %u: no op makes the gradient of tile %u", t, tile);

@@ -176,3 +176,10 @@ mw_plan_gathers_checkpoints(const struct mw_plan *plan)
             return true;
     return false;
 }
+
+bool
+mw_plan_sums_norm(const struct mw_plan *plan, const struct mw_work *work)
+{
+    return work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_GRADIENTS &&
+           work->comm < plan->comm_count && plan->comms[work->comm].spans[MW_AXIS_TP].count > 1;
+}

@@ -546,17 +546,18 @@ struct mw_step_shape {
     bool no_flush;          /* stages of a pipeline whose steps go on over their ends: a step sends
                              * micro-batches of the next one forward, by parameters of another
                              * version, and takes back those of its own that the one before sent */
-    bool stashes;        /* and each micro-batch is an update, by what a program has of versions */
-    bool vertical_sync;  /* and all stages take for it the version that the first one does */
-    bool asynchronous;   /* data-parallel ranks' gradients are not summed up: each is an update, in
+    bool stashes;       /* and each micro-batch is an update, by what a program has of versions */
+    bool vertical_sync; /* and all stages take for it the version that the first one does */
+    bool asynchronous;  /* data-parallel ranks' gradients are not summed up: each is an update, in
                           * the order of ranks, and a rank goes on with the parameters that its own
                           * leaves.  Ranks exchange shards: in a home of gradients the shards of all
                           * ranks become this one's shard of all, and in one of parameters back */
-    uint8_t optimizer;   /* enum mw_optimizer_kind */
-    uint8_t dtype;       /* enum mw_dtype of parameters, activations and gradients */
-    bool only_simulated; /* its software moves data as no executor does */
-    bool score_bias;     /* attention adds a bias to its scores, which some software then stores */
-    bool dropout;        /* it drops some of them */
+    uint8_t optimizer;  /* enum mw_optimizer_kind */
+    uint8_t dtype;      /* enum mw_dtype of parameters, activations and gradients */
+    bool updates_in_place; /* fp32 parameters are updated themselves: state has no copy of them */
+    bool only_simulated;   /* its software moves data as no executor does */
+    bool score_bias; /* attention adds a bias to its scores, which some software then stores */
+    bool dropout;    /* it drops some of them */
     bool rms_norm, rotary, gated; /* the model has RMSNorm, rotary positions, a gated MLP: software
                                    * computes these in few kernels or many */
     bool has_decoder;             /* if false, no executor runs the model */
@@ -840,6 +841,10 @@ bool mw_plan_sums_passing(const struct mw_plan *plan, const struct mw_tensor *te
  * part of every checkpoint, and else all of it.  Parts are equal ones of whole blocks of the
  * checkpoint's type, but the last of them may be shorter. */
 bool mw_plan_gathers_checkpoints(const struct mw_plan *plan);
+
+/* Whether the work sums up, over tensor slices that share tokens, the gradients of a norm's
+ * weights, where each has made them of its own tokens. */
+bool mw_plan_sums_norm(const struct mw_plan *plan, const struct mw_work *work);
 
 /* Elements of a part: its rows, and in part 0 also the elements that are not rows. */
 /*

@@ -97,6 +97,7 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->stashes = mw_plan_reader_skip(reader, "stashes");
     shape->vertical_sync = mw_plan_reader_skip(reader, "vertical-sync");
     shape->asynchronous = mw_plan_reader_skip(reader, "asynchronous");
+    shape->updates_in_place = mw_plan_reader_skip(reader, "updates-in-place");
     shape->only_simulated = mw_plan_reader_skip(reader, "only-simulated");
     if (mw_plan_reader_skip(reader, "optimizer"))
         shape->optimizer =

@@ -195,6 +195,7 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_flag(writer, " stashes", shape->stashes);
     put_flag(writer, " vertical-sync", shape->vertical_sync);
     put_flag(writer, " asynchronous", shape->asynchronous);
+    put_flag(writer, " updates-in-place", shape->updates_in_place);
     put_flag(writer, " only-simulated", shape->only_simulated);
     if (shape->optimizer != MW_OPTIMIZER_ADAMW) {
         put(writer, " optimizer");

@@ -133,7 +133,9 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->tp == 1)
         s->sequence_parallel = MW_AUTO;
     else if (s->sequence_parallel == MW_AUTO)
-        s->sequence_parallel = request->hardware->offers.sequence_parallel && s->seq % s->tp == 0;
+        s->sequence_parallel = request->hardware->offers.sequence_parallel &&
+                               request->hardware->offers.sequence_parallel_default &&
+                               s->seq % s->tp == 0;
     if (s->tp > 1 && s->checkpoint_partition == MW_AUTO &&
         request->hardware->memory_use.checkpoints_whole)
         s->checkpoint_partition = 0;

@@ -48,18 +48,40 @@ nearest_key(const struct mw_profile_kind *kind, const char *group, const char *k
     return nearest;
 }
 
-/* The keys of the group that are the name and a unit, with `or` between them; NULL: none. */
-static char *
-keys_with_unit(const struct mw_profile_kind *kind, const char *group, const char *key)
+/* Whether the key has all words of the name, as gradient_sum_type those of sum_type. */
+static bool
+has_words(const char *key, const char *name)
 {
-    g_autofree char *begin = g_strconcat(key, "_", NULL);
-    GString *names = g_string_new(NULL);
-    const struct mw_profile_key *keys = kind->keys;
+    g_auto(GStrv) of_key = g_strsplit(key, "_", -1), words = g_strsplit(name, "_", -1);
 
-    for (size_t i = 0; i < kind->key_count && *key; i++)
-        if (!strcmp(group, keys[i].group) && g_str_has_prefix(keys[i].key, begin) && *keys[i].unit)
-            g_string_append_printf(names, "%s%s (%s)", names->len ? " or " : "", keys[i].key,
-                                   keys[i].unit);
+    for (char **word = words; *word; word++)
+        if (!g_strv_contains((const char *const *)of_key, *word))
+            return false;
+    return true;
+}
+
+static bool
+begins_alike(const char *key, const char *name)
+{
+    size_t word = strcspn(name, "_");
+
+    return word && name[word] && !strncmp(key, name, word + 1);
+}
+
+/* The keys of the group that are like the name, with `or` between them; NULL: none. */
+static char *
+keys_like(const struct mw_profile_kind *kind, const char *group, const char *name,
+          bool (*is_like)(const char *key, const char *name))
+{
+    GString *names = g_string_new(NULL);
+
+    for (size_t i = 0; i < kind->key_count && *name; i++) {
+        const struct mw_profile_key *row = &kind->keys[i];
+        bool unit = *row->unit;
+        if (!strcmp(group, row->group) && is_like(row->key, name))
+            g_string_append_printf(names, "%s%s%s%s%s", names->len ? " or " : "", row->key,
+                                   unit ? " (" : "", row->unit, unit ? ")" : "");
+    }
     return g_string_free(names, !names->len);
 }
 
@@ -67,7 +89,7 @@ char *
 mw_profile_suggest_key(const struct mw_profile_kind *kind, const char *group, const char *key)
 {
     g_autoptr(GString) names = g_string_new(NULL);
-    g_autofree char *with_unit = keys_with_unit(kind, group, key);
+    g_autofree char *like = keys_like(kind, group, key, has_words);
     const struct mw_profile_key *nearest = nearest_key(kind, group, key);
     const struct mw_profile_key *keys = kind->keys;
 
@@ -75,8 +97,10 @@ mw_profile_suggest_key(const struct mw_profile_kind *kind, const char *group, co
         return g_strdup_printf("did you mean [%s] %s%s%s%s?", nearest->group, nearest->key,
                                *nearest->unit ? " (" : "", nearest->unit,
                                *nearest->unit ? ")" : "");
-    if (with_unit)
-        return g_strdup_printf("did you mean [%s] %s?", group, with_unit);
+    if (!like)
+        like = keys_like(kind, group, key, begins_alike);
+    if (like)
+        return g_strdup_printf("did you mean [%s] %s?", group, like);
     for (size_t i = 0; i < kind->key_count; i++)
         if (!strcmp(group, keys[i].group))
             append_name(names, keys[i].key);

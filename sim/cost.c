@@ -397,14 +397,6 @@ is_sum_in_halves(const struct mw_plan *plan, const struct mw_work *work)
            work->object == MW_OBJECT_ACTIVATIONS;
 }
 
-/* Tensor slices sum up the gradients of a norm's weights where they lie. */
-static bool
-is_of_norm(const struct mw_plan *plan, const struct mw_work *work)
-{
-    return work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_GRADIENTS &&
-           plan->comms[work->comm].spans[MW_AXIS_TP].count > 1;
-}
-
 static double
 collective_s(const struct mw_plan *plan, const struct mw_work *work,
              const struct mw_hardware *hardware)
@@ -416,8 +408,10 @@ collective_s(const struct mw_plan *plan, const struct mw_work *work,
         return 0;
     if (is_sum_in_halves(plan, work))
         return 2 * mw_ring_s(&ring, bytes);
-    return (is_of_norm(plan, work) ? 0 : around_s(work, (uint32_t)ring.ranks, hardware)) +
-           patterns[mw_op_traits(work->kind)->pattern].time_s(&ring, bytes);
+    /* Gradients of a norm's weights are summed up where they lie. */
+    double around =
+        mw_plan_sums_norm(plan, work) ? 0 : around_s(work, (uint32_t)ring.ranks, hardware);
+    return around + patterns[mw_op_traits(work->kind)->pattern].time_s(&ring, bytes);
 }
 
 double

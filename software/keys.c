@@ -32,11 +32,12 @@
             MW_VALUE_FLAG, AT(offers.field), 0, 0, NULL                                            \
     }
 
-static const char *const sum_types[] = {"planned", "made", NULL};
 static const char *const stays[MW_STAY_COUNT + 1] = {
     [MW_STAY_ALWAYS] = "always", [MW_STAY_PARTITIONED] = "partitioned", [MW_STAY_NEVER] = "never"};
 static const char *const places[] = {"host", "gpu", NULL};
 static const char *const host_optimizers[] = {"any", "adam", "lion", NULL};
+static const char *const sum_types[MW_SUM_TYPE_COUNT + 1] = {
+    [MW_SUM_FP32] = "fp32", [MW_SUM_MADE] = "made"};
 static const char *const reduced_types[MW_REDUCED_TYPE_COUNT + 1] = {
     [MW_REDUCED_PLANNED] = "planned", [MW_REDUCED_MADE] = "made", [MW_REDUCED_FP32] = "fp32"};
 
@@ -194,29 +195,29 @@ static const struct mw_profile_key keys[] = {
            "copies of replicated gradients, in the buckets that are all-reduced; default: 0"),
     MEMORY("gradient_bytes", "bytes", bytes_per_gradient, 1, 16,
            "of a gradient's element as it is kept on the GPU; default: as planned"),
-    {"memory", "sum_type", "",
-     "in which it keeps sums of several micro-batches' gradients: planned, fp32, or made, as "
-     "backward makes them",
-     1, 0, 1, false, 0, MW_VALUE_CHOICE, AT(memory.sums_as_made), 0, 0, sum_types},
+    {"memory", "gradient_sum_type", "",
+     "in which it keeps sums of several micro-batches' gradients: fp32, or made, as backward makes "
+     "them; default: fp32",
+     1, 0, MW_SUM_TYPE_COUNT - 1, false, 0, MW_VALUE_CHOICE, AT(memory.sum_type), 0, 0, sum_types},
     MEMORY("cast_bytes", "bytes", bytes_per_cast, 0, 4,
            "of the copy in 16 bits that forward makes of an fp32 parameter and backward frees, "
            "beside sums of gradients, where nothing is partitioned; default: 0"),
     MEMORY("frozen_bytes", "bytes", bytes_per_frozen, 1, 4,
            "of a frozen parameter that stays whole where others are in fewer bits; default: as "
            "planned"),
-    MEMORY("update_bytes", "bytes", bytes_per_update, 1, 64,
-           "per parameter that is updated on the GPU and has an fp32 copy, of its gradients as the "
-           "update takes them; default: as gradients are kept"),
-    MEMORY("update_lists", "", update_lists, 0, 1,
-           "share of what an optimizer's update copies if it takes all parameters as a list, "
-           "as PyTorch's foreach does; kernels that do all of it copy nothing; default: 0"),
-    {"memory", "update_flat", "",
-     "whether all parameters that a rank updates are one tensor, which an update that takes tensor "
-     "after tensor copies whole",
-     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_flat), 0, 0, NULL},
-    {"memory", "fp32_in_place", "",
+    MEMORY("update_gradient_bytes", "bytes", update_bytes_per_gradient, 1, 64,
+           "of a gradient, with its copies, while a parameter is updated on the GPU that has an "
+           "fp32 copy; default: as gradients are kept"),
+    MEMORY("update_foreach_share", "", foreach_share, 0, 1,
+           "share of updates that take all parameters as a list, as PyTorch's foreach does, and "
+           "copy of all; fused kernels copy nothing; default: 0"),
+    {"memory", "update_flat_tensor", "",
+     "whether all parameters that a rank updates are one flat tensor, which an update that takes "
+     "tensor after tensor copies whole",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_flat_tensor), 0, 0, NULL},
+    {"memory", "update_fp32_in_place", "",
      "whether parameters of fp32 are updated in place; else optimizer state has a copy of them", 1,
-     0, 1, false, 0, MW_VALUE_FLAG, AT(memory.fp32_in_place), 0, 0, NULL},
+     0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_fp32_in_place), 0, 0, NULL},
     MEMORY(
         "offload_bytes", "bytes", bytes_per_offloaded, 0, 64,
         "per element of the largest gradient, with all copies on its way to the host; default: as "
@@ -315,6 +316,9 @@ static const struct mw_profile_key keys[] = {
      "whether tensor slices share the tokens of what they do not slice, norms, residuals and "
      "dropout",
      1, 0, 1, true, 0, MW_VALUE_FLAG, AT(offers.sequence_parallel), 0, 0, NULL},
+    {"offers", "sequence_parallel_default", "",
+     "whether it does so, where it can, unless asked not to; else where asked to", 1, 0, 1, true, 0,
+     MW_VALUE_FLAG, AT(offers.sequence_parallel_default), 0, 0, NULL},
     {"offers", "hybrid_shard", "",
      "whether it partitions states over groups of GPUs, and each group has them all", 1, 0, 1, true,
      0, MW_VALUE_FLAG, AT(offers.hybrid_shard), 0, 0, NULL},

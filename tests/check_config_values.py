@@ -4,7 +4,7 @@ import json
 import pathlib
 import sys
 
-from command import Box
+from command import Box, of_rows
 from tap import report_in
 
 FIXTURES = pathlib.Path(__file__).parent / "fixtures" / "models"
@@ -139,8 +139,8 @@ def check_terminal(box):
 
 def check_any_key(box):
     """Of any number a word, and one that is below 0, changes no count in silence."""
-    for name in ("jamba-plain", "deepseek_v3-plain", "nemotron_h-plain", "t5-plain",
-                 "qwen3_next-plain", "whisper-plain", "falcon-plain", "vit-plain"):
+    for name in of_rows(("jamba-plain", "deepseek_v3-plain", "nemotron_h-plain", "t5-plain",
+                         "qwen3_next-plain", "whisper-plain", "falcon-plain", "vit-plain"), 4):
         config = config_of(name)
         right = count(box, config)
         for key, value in config.items():

@@ -15,7 +15,7 @@ import sys
 
 from check_slices import ranks, steps
 from check_slices_durable import check_kills, check_same, empty, good, losses
-from command import ROOT, Answer, Box, of_rows, refused
+from command import ROOT, Answer, Box, of_rows, refused, unless_few
 from tap import report_ranked
 
 MACHINE = "-H aws-p5-48xlarge"
@@ -261,17 +261,17 @@ def tests(box):
     yield "replicas", check_replicas(box)
     yield "from a plan", check_from_plan(box)
     yield "damaged plan", check_damaged(box)
-    for name, case in of_rows(CHECKPOINTS.items(), 2):
+    for name, case in of_rows(CHECKPOINTS.items(), 2, 2):
         yield f"checkpoints/{name}", check_checkpoint(box, *case)
-    for name, case in of_rows(RESUMED.items(), 2):
+    for name, case in of_rows(RESUMED.items(), 2, 2):
         yield f"resumed/{name}", check_resume(box, *case)
     yield "verified", check_verified(box)
     yield "other groups", check_other_groups(box)
     yield "refusals", check_refusals(box)
     yield "killed/drives", check_kills(
         box, 9, 4, f"-m llama.json {DURABLE} {ALL_ON_DRIVES} --commit step --shard-group 2", 2)
-    yield "killed/saved", check_kills(
-        box, 10, 4, f"-m gpt2.json {DURABLE} -s zero1 --save-every 2 --shard-group 2", 1)
+    yield from unless_few(("killed/saved", check_kills(
+        box, 10, 4, f"-m gpt2.json {DURABLE} -s zero1 --save-every 2 --shard-group 2", 1)))
 
 
 if __name__ == "__main__":

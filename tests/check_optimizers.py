@@ -82,9 +82,9 @@ def check_state(box, placement, tier):
 
 def check_copies(box):
     """What the software takes for an update, beyond what backward has freed by then."""
-    lists = "--set software.memory.update_lists="
-    flat = "--set software.memory.update_flat=true"
-    for name in BYTES:
+    lists = "--set software.memory.update_foreach_share="
+    flat = "--set software.memory.update_flat_tensor=true"
+    for name in sixth(BYTES):
         # Muon's are of AdamW, which has what is no matrix of a layer, and less of a matrix.
         listed = LISTED.get(name, 0) * PARAMS + 4 * (PARAMS - IN_HIDDEN) * (name == "muon")
         each = COPIED.get(name, 0)
@@ -111,7 +111,7 @@ def check_copies(box):
 def check_in_place(box):
     """In fp32 software may update parameters in place, and its state has no copy of them; no run
     does."""
-    for name in BYTES:
+    for name in sixth(BYTES):
         copy = 4 * PARAMS * (not name.endswith("-pure"))
         for software, saved in (("hf-trainer", copy), ("deepspeed", 0), ("memwall", 0)):
             answer = ask(box, "-s ddp --set gpu.memory_gib=400 --dtype fp32 "
@@ -138,7 +138,7 @@ def check_in_place(box):
 
 def check_vectors(box):
     """Of Llama 3.1 8B, a number for each row and column; in host memory wherever state is."""
-    for name in BYTES:
+    for name in sixth(BYTES):
         for placement in ("-s ddp --set gpu.memory_gib=400", "-s zero-infinity-nvme"):
             answer = ask(box, f"{placement} --optimizer {name}")
             found = {row["tier"]: row["bytes"] for row in answer["ledger"]
@@ -151,7 +151,7 @@ def check_vectors(box):
 
 def check_drives(box):
     """All state is read and written once per step."""
-    for name in BYTES:
+    for name in sixth(BYTES):
         answer = ask(box, f"-s zero-infinity-nvme --optimizer-device nvme --param-device cpu "
                           "--software ideal "  # deepspeed would keep gradients on drives too
                           f"--gradient-device cpu --commit none --optimizer {name}")

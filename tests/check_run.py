@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-from command import SANITIZED, answer_of
+from command import FEW, SANITIZED, answer_of
 from tap import report_in
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -305,6 +305,8 @@ def check_default_batch(box):
         yield f"settings are {settings}"
     if not any("that a run has by default" in note for note in answer["notes"]):
         yield f"notes are {answer['notes']}"
+    if FEW:
+        return
     done = box.run(*line)
     yield from good(done)
     if "8 in all per step (--batch N sets another)" not in done.text:

@@ -244,13 +244,13 @@ def tests(box):
     yield "from a plan", check_from_plan(box, f"-s zero1 --tp 2 {ON}")
     yield "memory", check_memory(box)
     yield "refusals", check_refusals(box)
-    for name, case in of_rows(ALONE.items(), 4):
+    for name, case in of_rows(ALONE.items(), 4, 2):
         yield f"losses/{name}", check_alone(box, *case)
     for name, case in of_rows(SLICES.items(), 4, 2):
         yield f"slices/{name}", check_slices(box, *case)
-    for name, case in of_rows(CHECKPOINTS.items(), 2):
+    for name, case in of_rows(CHECKPOINTS.items(), 2, 2):
         yield f"checkpoints/{name}", check_checkpoint(box, *case)
-    for name, case in of_rows(DURABLE.items(), 2):
+    for name, case in of_rows(DURABLE.items(), 2, 2):
         yield f"resumed/{name}", check_resume(box, *case)
     yield "killed", check_kills(box, 11, 4, words("llama", 2, 2, f"{DRIVES} {ON}"), 1)
 

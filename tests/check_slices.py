@@ -280,11 +280,11 @@ def tests(box):
         yield "from a plan", check_from_plan(box, "-s ddp --tp 2")
         yield "weights", check_weights(box)
         yield "memory of parts", check_parts_memory(box)
-    for name, case in of_rows(PARTS.items(), 3) if has_ranks() else ():
+    for name, case in of_rows(PARTS.items(), 3, 2) if has_ranks() else ():
         yield f"parts/{name}", check_parts(box, *case)
-    for name, case in of_rows(CHECKPOINTS.items(), 2) if has_ranks() else ():
+    for name, case in of_rows(CHECKPOINTS.items(), 2, 2) if has_ranks() else ():
         yield f"checkpoints/{name}", check_checkpoint(box, *case)
-    for name, case in of_rows(CASES.items(), 3) if has_ranks() else ():
+    for name, case in of_rows(CASES.items(), 3, 2) if has_ranks() else ():
         yield f"losses/{name}", check_case(box, *case)
 
 

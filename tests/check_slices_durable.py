@@ -247,7 +247,7 @@ def check_refused(box):
     empty(box)
     yield from good(ranks(box, 4, f"run {asked} --steps 3"))
     kept = contents(box)
-    for count, divided, change, wanted in OTHER:
+    for count, divided, change, wanted in of_rows(OTHER, 2):
         change(box.folder / "drive")
         changed = contents(box)
         answer = ranks(box, count, f"run {asked} {divided} --steps {STEPS} --resume")
@@ -289,7 +289,7 @@ def tests(box):
     write_models(box)
     recorded = json.loads((ROOT / "tests/fixtures/experts/mixtral-2-of-4.json").read_text())
     box.write("mixture.json", json.dumps(recorded["config"]))
-    for name, case in of_rows(CASES.items(), 2):
+    for name, case in of_rows(CASES.items(), 2, 2):
         yield f"resumed/{name}", check_resume(box, *case)
     yield "damaged", check_damage(box)
     yield "damaged/experts", check_experts_damage(box)

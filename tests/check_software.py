@@ -61,6 +61,7 @@ KEYS = {
     "collectives.tensor_parts": ("true", f"{SLICED} --sequence-parallel on --set "
                                  "software.collectives.tensor_overlap=false", 1),
     "offers.sequence_parallel": ("false", SLICED, 1),
+    "offers.sequence_parallel_default": ("false", SLICED, 1),
     "offload.copy_share": ("0.1", OFFLOADED, 1),
     "offload.drive_share": ("0.2", OFFLOADED, 1),
     "offload.gradient_link_bytes": ("4", f"{OFFLOADED} --set pcie.d2h_gb_per_s=0.5", 1),
@@ -104,10 +105,10 @@ MEMORY = {
     # Embeddings and norms.
     "memory.frozen_bytes": ("4", f"{SMALL} -s ddp --train lora:8@qkv --weight-bits 4",
                             "whole frozen weights in fp32", 2 * 768 * (50257 + 1024 + 25 * 2)),
-    "memory.update_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
-    "memory.update_lists": ("1", f"{SMALL} -s ddp", "the update's copies", None),
-    "memory.update_flat": ("true", f"{SMALL} -s ddp --optimizer adafactor", "the update's copies",
-                           None),
+    "memory.update_gradient_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
+    "memory.update_foreach_share": ("1", f"{SMALL} -s ddp", "the update's copies", None),
+    "memory.update_flat_tensor": ("true", f"{SMALL} -s ddp --optimizer adafactor",
+                                  "the update's copies", None),
     "memory.offload_bytes": ("64", f"{SMALL} -s zero-offload", "gradients on their way to the host",
                              None),
     "memory.host_gradient_bytes": ("4", f"{SMALL} -s zero-offload --grad-accum 1", HOST_GRADIENTS,
@@ -155,7 +156,8 @@ def check_key(box, key, value, question, sign):
     elif abs(after.get("ideal_step_time_s", 0) / before["step_time_s"] - 1) > 0.01 and \
             key not in ("attention.kernel", "attention.score_bias", "update.beside",
                         "products.fp8", "offload.bound_ranks",
-                        "offers.sequence_parallel", "offload.swaps_gradients",
+                        "offers.sequence_parallel", "offers.sequence_parallel_default",
+                        "offload.swaps_gradients",
                         "collectives.reduces_at_end", "collectives.all_reduces_at_end",
                         "collectives.stage_scatter", "collectives.stages_block",
                         "collectives.gradient_type",
@@ -189,7 +191,7 @@ def check_beside(box):
     """Each tensor is updated alone beside backward: the largest is the embedding, with positions,
     in parts that are rounded up; its gradient and two layers' live at once, or sums of all."""
     largest, layer = (50257 + 1024) * 768, 12 * 768 ** 2
-    asked = f"{SMALL} -s ddp --gpus 1 --set software.memory.update_bytes=64"
+    asked = f"{SMALL} -s ddp --gpus 1 --set software.memory.update_gradient_bytes=64"
     copies, gradients = {}, {}
     for options in ("--update end --grad-accum 1", "--update beside --grad-accum 1",
                     "--update beside --grad-accum 2"):
@@ -375,7 +377,7 @@ MOMENTS = [
     ("hf-trainer", "--batch 0.125 --grad-accum 1", in_update() + 4 * TABLE_3B + 4 * 512 * WIDTH_3B),
     # The second root of a list of AdamW.
     ("pytorch-fsdp-eager", "--batch 0.125 --grad-accum 1", in_update(copies=4)),
-    ("pytorch-fsdp-eager", "--batch 0.125 --grad-accum 1 --set software.memory.update_lists=0",
+    ("pytorch-fsdp-eager", "--batch 0.125 --grad-accum 1 --set software.memory.update_foreach_share=0",
      in_update() + 4 * TABLE_3B + 4 * 512 * WIDTH_3B),
 ]
 
@@ -525,7 +527,7 @@ SUMS = [
     ("fsdp2-compile", "-s ddp", 16, {}),
     # An update of lists takes more than what it finds freed, and casts are gone by then.
     ("pytorch-fsdp-eager", "-s ddp", 16, {}),
-    ("pytorch-fsdp-eager", "-s ddp --set software.memory.update_lists=0", 16, {CASTS: 2}),
+    ("pytorch-fsdp-eager", "-s ddp --set software.memory.update_foreach_share=0", 16, {CASTS: 2}),
     ("pytorch-2020", "-s ddp", 16, {}), ("hf-trainer", "-s ddp", 16, {CASTS: 2}),
     # Recomputed layers are cast anew, and 16-bit parameters are none.
     ("hf-trainer", "-s ddp --activation-checkpoint-interval 1", 16, {}),
@@ -553,6 +555,20 @@ def check_sums(box):
         if abs(each / expected - 1) > 0.005 or set(more) != set(beside) or \
                 any(abs(more[what] - count) > 0.02 for what, count in beside.items()):
             yield f"{software} {options}: {each} bytes per parameter, {more}, {told.get('error')}"
+
+
+def check_in_place(box):
+    """A plan whose fp32 parameters are updated themselves says so, and else has room for a copy
+    of them in its state."""
+    made = box.run("plan -m gpt2 -H rtx4090 -s ddp --dtype fp32 --seq 64 --batch 1 --commit none "
+                   "--software hf-trainer -o fp32.txt")
+    text = (box.folder / "fp32.txt").read_text(encoding="utf-8")
+    if made.status or text.count(" updates-in-place only-simulated") != 1:
+        yield f"{made.err}: {[line for line in text.splitlines() if line.startswith('step ')]}"
+    if box.run("simulate fp32.txt").status:
+        yield "its own plan is refused"
+    box.write("fp32.txt", text.replace(" updates-in-place", ""))
+    yield from refused(box.run("simulate fp32.txt"), ["does not fit its home"])
 
 
 def check_sums_elsewhere(box):
@@ -771,6 +787,13 @@ def check_refusals(box):
         "--software fsdp2-compil": ["did you mean fsdp2-compile"],
         "--software part.ini": ["part.ini: [attention] kernel is missing", "so are share"],
         "--set software.operators.shar=1": ["did you mean [operators] share"],
+        # All words of the name, or its first one.
+        "--set software.memory.sum_type=made": ["did you mean [memory] gradient_sum_type?"],
+        "--set software.memory.update_bytes=6": ["[memory] update_gradient_bytes (bytes)?"],
+        "--set software.memory.update_lists=1": ["gradient_bytes (bytes) or update_foreach_share"],
+        "--set software.memory.fp32_in_place=true": ["did you mean [memory] update_fp32_in_place?"],
+        "--set software.memory.update_flat=true": ["did you mean [memory] update_flat_tensor?"],
+        "--set software.memory.gradient_sum_type=planned": ["must be one of fp32, made"],
         "--set software.attention.kernel=fa9": ["must be one of fused, unfused"],
         "--software kernel.ini": ["kernel.ini: [attention] kernel = fa2, fa9: must be one of "],
         "--software day.ini": ["day.ini: [profile] date = soon: must be a year, a month or a day"],
@@ -861,6 +884,7 @@ def tests(box):
     for gpus, options in sixth(HOST_MEMORY):
         yield f"memory/host {gpus} {options}", check_host_memory(box, gpus, options)
     yield "sums", check_sums(box)
+    yield "updates in place", check_in_place(box)
     yield "sums elsewhere", check_sums_elsewhere(box)
     yield "memory/moments", check_moments(box)
     yield "memory/all at once", check_all_at_once(box)

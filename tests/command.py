@@ -44,6 +44,14 @@ def sixth(rows):
     return of_rows(rows, 6, 2)
 
 
+def unless_few(*tests):
+    """Tests of other figures by code that the rest goes through too: none where few cases do."""
+    if FEW:
+        print(f"# without {len(tests)}: {', '.join(name for name, _ in tests)}; all: MW_CASES=all")
+        return
+    yield from tests
+
+
 def kill_after(box, line, step):
     """Kills a run in the box once the line of that step is in its log."""
     log = box.folder / "log"

@@ -91,13 +91,21 @@ def run_check(wrong):
     return said, skipped
 
 
+# What takes longer says how long: where the minutes of all tests go.
+LONG = 2
+
+
 def report(tests):
     """Runs `tests`, (name, lines that say what is wrong) each; whether something was."""
     number, failed = 0, False
     for number, (name, wrong) in enumerate(tests, 1):
+        began = time.monotonic()
         wrong, skipped = run_check(wrong)
+        seconds = time.monotonic() - began
         name += f" # SKIP {skipped}" if skipped and not wrong else ""
         print(f"{'not ok' if wrong else 'ok'} {number} {name}", flush=True)
+        if seconds >= LONG:
+            print(f"# {seconds:.1f} s", flush=True)
         for line in wrong:
             print(f"# {line}")
         failed = failed or bool(wrong)

@@ -1,6 +1,7 @@
 #include <glib.h>
 #include <string.h>
 
+#include "plan/optimizers.h"
 #include "tests/comm_along.h"
 #include "tests/two_ranks.h"
 
@@ -132,6 +133,24 @@ static void use_mode(struct mw_plan *p) { use(p, OP_COMPUTE0)->mode = MW_USE_MOD
 static void use_rank(struct mw_plan *p) { use(p, OP_COMPUTE0)->slot = SLOTS + SLOT_STATE; }
 static void use_twice(struct mw_plan *p) { use(p, OP_COMPUTE0)->slot = SLOT_STATE; }
 
+/* Shape. */
+static void in_place_narrow(struct mw_plan *p)
+{
+    p->shape.updates_in_place = p->shape.only_simulated = true;
+    p->shape.dtype = MW_DTYPE_BF16;
+}
+static void in_place_run(struct mw_plan *p)
+{
+    p->shape.updates_in_place = true;
+    p->shape.dtype = MW_DTYPE_FP32;
+}
+static void in_place_pure(struct mw_plan *p)
+{
+    p->shape.updates_in_place = p->shape.only_simulated = true;
+    p->shape.dtype = MW_DTYPE_FP32;
+    p->shape.optimizer = MW_OPTIMIZER_ADAMW_PURE;
+}
+
 /* Memory. */
 static void slot_large(struct mw_plan *p) { p->slots[SLOT_STATE].size_bytes = 401; }
 static void slot_overlap(struct mw_plan *p) { p->slots[SLOT_STATE].size_bytes = 201; }
@@ -218,6 +237,9 @@ static const struct {
     {"use-twice", use_twice,
      "slot 2 (parameters): op 2 (forward mb 0 layer 0 none tile 0 shard 0) "
      "uses it twice"},
+    {"in-place-narrow", in_place_narrow, "step: updates-in-place needs fp32 parameters"},
+    {"in-place-run", in_place_run, "step: updates-in-place needs fp32 parameters"},
+    {"in-place-pure", in_place_pure, "step: updates-in-place needs fp32 parameters"},
     {"slot-large", slot_large, "fragmentation: slot 2 (parameters) takes 401 bytes"},
     {"slot-overlap", slot_overlap, "slots 2 and 1 of program 0 overlap in tier gpu at offset 600"},
     {"slot-same", slot_same, "slots 0 and 2 of program 0 overlap in tier gpu at offset 0"},

@@ -313,7 +313,7 @@ collect(struct mw_trainer *trainer, const struct mw_op *op, GError **error)
         return mw_trainer_sum_slices(trainer, op, error);
     if (mw_trainer_is_of_rows(work))
         return mw_trainer_move_rows(trainer, op, error);
-    if (mw_trainer_is_of_norm(trainer->plan, work))
+    if (mw_plan_sums_norm(trainer->plan, work))
         return mw_trainer_sum_norm(trainer, op, error);
     if (mw_trainer_is_dispatch(work))
         return mw_trainer_dispatch(trainer, op, error);

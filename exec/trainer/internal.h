@@ -427,11 +427,9 @@ bool mw_trainer_is_of_replicas(const struct mw_plan *plan, const struct mw_work 
 bool mw_trainer_is_sum(const struct mw_work *work);
 /* Gathers the parts of a checkpoint that slices have kept. */
 bool mw_trainer_is_gathered_checkpoint(const struct mw_work *work);
-/* Where slices share tokens: scatters hidden states or their gradients, or gathers them; */
+/* Where slices share tokens: scatters hidden states or their gradients, or gathers them. */
 bool mw_trainer_is_of_rows(const struct mw_work *work);
-/* sums up the gradients of a norm's weights. */
-bool mw_trainer_is_of_norm(const struct mw_plan *plan, const struct mw_work *work);
-/* Whether it is any of these, and so among the slices of a model. */
+/* Whether it is any of these, or sums up a norm's gradients, and so among the slices of a model. */
 bool mw_trainer_is_of_slices(const struct mw_plan *plan, const struct mw_work *work);
 bool mw_trainer_sum_slices(struct mw_trainer *trainer, const struct mw_op *op, GError **error);
 bool mw_trainer_move_rows(struct mw_trainer *trainer, const struct mw_op *op, GError **error);

@@ -690,10 +690,10 @@ wrong_part_op(const struct look *look)
     case MW_OP_RING_PASS:
         return mw_trainer_is_pass(look->work) ? wrong_pass(look) : "is of no keys and values";
     default:
-        return mw_trainer_is_sum(look->work)                   ? wrong_sum(look)
-               : mw_trainer_is_gathered_checkpoint(look->work) ? wrong_checkpoint_gather(look)
-               : mw_trainer_is_of_rows(look->work)             ? wrong_rows(look)
-               : mw_trainer_is_of_norm(look->trainer->plan, look->work) ? wrong_norm_sum(look)
+        return mw_trainer_is_sum(look->work)                        ? wrong_sum(look)
+               : mw_trainer_is_gathered_checkpoint(look->work)      ? wrong_checkpoint_gather(look)
+               : mw_trainer_is_of_rows(look->work)                  ? wrong_rows(look)
+               : mw_plan_sums_norm(look->trainer->plan, look->work) ? wrong_norm_sum(look)
                : mw_trainer_is_of_replicas(look->trainer->plan, look->work)
                    ? wrong_replicas(look)
                    : wrong_collective(look);

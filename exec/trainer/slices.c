@@ -32,17 +32,10 @@ mw_trainer_is_of_rows(const struct mw_work *work)
 }
 
 bool
-mw_trainer_is_of_norm(const struct mw_plan *plan, const struct mw_work *work)
-{
-    return work->kind == MW_OP_ALL_REDUCE && work->object == MW_OBJECT_GRADIENTS &&
-           work->comm < plan->comm_count && plan->comms[work->comm].spans[MW_AXIS_TP].count > 1;
-}
-
-bool
 mw_trainer_is_of_slices(const struct mw_plan *plan, const struct mw_work *work)
 {
     return mw_trainer_is_sum(work) || mw_trainer_is_gathered_checkpoint(work) ||
-           mw_trainer_is_of_rows(work) || mw_trainer_is_of_norm(plan, work);
+           mw_trainer_is_of_rows(work) || mw_plan_sums_norm(plan, work);
 }
 
 /* --- sums ------------------------------------------------------------------------------------ */

@@ -294,7 +294,7 @@ static double
 copied_bytes(const struct mw_sizing *sizing, int optimizer, double params, bool whole)
 {
     const struct mw_update_copies *copies = &mw_optimizer_row(optimizer)->copies;
-    double share = copies->fuses ? sizing->hardware->memory_use.update_lists : 1;
+    double share = copies->fuses ? sizing->hardware->memory_use.foreach_share : 1;
 
     if (!copies->count)
         return 0;
@@ -308,7 +308,7 @@ copied_parameters(const struct mw_sizing *sizing, double params)
 {
     int optimizer = sizing->settings.optimizer;
     double matrices = (double)sizing->shard_matrix_params;
-    bool flat = sizing->hardware->memory_use.updates_flat;
+    bool flat = sizing->hardware->memory_use.updates_flat_tensor;
 
     if (!mw_optimizer_orthogonalizes(optimizer))
         return copied_bytes(sizing, optimizer, params,
@@ -321,7 +321,7 @@ copied_parameters(const struct mw_sizing *sizing, double params)
 static double
 copied_gradients(const struct mw_sizing *sizing, double params)
 {
-    double more = sizing->hardware->memory_use.bytes_per_update - gradient_bytes(sizing);
+    double more = sizing->hardware->memory_use.update_bytes_per_gradient - gradient_bytes(sizing);
     bool wider = sizing->settings.dtype != MW_DTYPE_FP32 &&
                  mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
 

@@ -136,7 +136,7 @@ mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
 bool
 mw_updates_in_place(const struct mw_settings *settings, const struct mw_hardware *hardware)
 {
-    return settings->dtype == MW_DTYPE_FP32 && hardware->memory_use.fp32_in_place &&
+    return settings->dtype == MW_DTYPE_FP32 && hardware->memory_use.updates_fp32_in_place &&
            mw_optimizer_keeps(settings->optimizer, MW_KEPT_PARAMETER);
 }
 

@@ -744,10 +744,10 @@ set_strategy(struct mw_sizing *sizing)
     sizing->gradients_swapped = swaps_gradients(sizing);
     sizing->sums_on_host = sizing->gradients_swapped && sizing->settings.grad_accum > 1 &&
                            !mw_sizing_sums_passing(sizing);
-    sizing->sum_dtype =
-        sizing->gradients_summed && (paper20 || !sizing->hardware->memory_use.sums_as_made)
-            ? MW_DTYPE_FP32
-            : sizing->settings.dtype;
+    sizing->sum_dtype = sizing->gradients_summed &&
+                                (paper20 || sizing->hardware->memory_use.sum_type == MW_SUM_FP32)
+                            ? MW_DTYPE_FP32
+                            : sizing->settings.dtype;
     sizing->sum_element_bytes = mw_dtype_element_bytes(sizing->sum_dtype);
     sizing->gradient_element_bytes = sizing->gradients_swapped
                                          ? mw_dtype_element_bytes(MW_DTYPE_FP32)

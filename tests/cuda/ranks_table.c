@@ -6,8 +6,9 @@
 #include "base/error.h"
 #include "exec/data/convert.h"
 #include "exec/device/cuda/collectives.h"
+#include "tests/cases.h"
 
-#define ROUNDS 120
+#define ROUNDS MW_CASES(120)
 #define ELEMENTS_MAX 20000
 #define BYTES_MAX (4 * ELEMENTS_MAX)
 #define STREAM 1

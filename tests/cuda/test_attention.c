@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/attention_case.h"
+#include "tests/cases.h"
 #include "tests/cuda/kernel_table.h"
 
 static struct mw_ref_attention
@@ -12,8 +13,9 @@ random_shape(int64_t seq, int64_t head_dim, int64_t kv_heads, int64_t group)
                                      kv_heads,          head_dim, 1.0 / sqrt((double)head_dim)};
 }
 
-/* Of shapes in fp16, whose kernels are those of bf16 but for conversions, every third. */
-#define STRIDE (mw_test_dtype == MW_DTYPE_FP16 ? 3 : 1)
+/* Of shapes in fp16, whose kernels are those of bf16 but for conversions, every third; so where few
+ * do. */
+#define STRIDE (mw_test_dtype == MW_DTYPE_FP16 || MW_FEW_CASES ? 3 : 1)
 
 static void
 forward(struct mw_attention_case *c)
