@@ -377,7 +377,8 @@ MOMENTS = [
     ("hf-trainer", "--batch 0.125 --grad-accum 1", in_update() + 4 * TABLE_3B + 4 * 512 * WIDTH_3B),
     # The second root of a list of AdamW.
     ("pytorch-fsdp-eager", "--batch 0.125 --grad-accum 1", in_update(copies=4)),
-    ("pytorch-fsdp-eager", "--batch 0.125 --grad-accum 1 --set software.memory.update_foreach_share=0",
+    ("pytorch-fsdp-eager",
+     "--batch 0.125 --grad-accum 1 --set software.memory.update_foreach_share=0",
      in_update() + 4 * TABLE_3B + 4 * 512 * WIDTH_3B),
 ]
 
