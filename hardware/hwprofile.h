@@ -40,7 +40,11 @@ struct mw_attention_rates {
 /* Where an operator's kernels run: its backward may begin with its forward once more. */
 enum mw_turn { MW_TURN_FORWARD, MW_TURN_BACKWARD, MW_TURN_BACKWARD_AGAIN, MW_TURN_COUNT };
 
-/* What a framework takes of memory beside what a plan says of it (docs/MODEL.md 12.9 to 12.16d).
+/* Where gradients keep their memory when the update has used them: always, where parameters are
+ * partitioned, or never; else backward makes them anew. */
+enum mw_gradients_stay { MW_STAY_ALWAYS, MW_STAY_PARTITIONED, MW_STAY_NEVER, MW_STAY_COUNT };
+
+/* What a framework takes of memory beside what a plan says of it (docs/MODEL.md 12.9 to 12.16e).
  * All 0: nothing. */
 struct mw_memory_use {
     double bucket_elements;    /* of a bucket of gradients to be reduced, where optimizer state is
@@ -75,6 +79,8 @@ struct mw_memory_use {
     double activations_kept;  /* without recomputation, as a multiple of those counted; 0: the
                                  * bound of eager frameworks */
     double allocator_loss;    /* share of the allocator's memory that it cannot give */
+    bool caching;             /* it gives the same bytes to what lives at other times of a step */
+    int gradients_stay;       /* enum mw_gradients_stay */
 };
 
 /* How a framework makes a model before the first step (docs/MODEL.md 12.17 to 12.19).  All 0: not

@@ -382,6 +382,23 @@ mw_plan_check_clear(struct mw_plan_check *check)
     mw_plan_clock_free(check->clock);
 }
 
+static int64_t
+need_of(const struct mw_program *program, int tier)
+{
+    return program->peak_bytes[tier] - (tier == MW_TIER_GPU ? program->apart_bytes : 0);
+}
+
+int64_t
+mw_plan_need_bytes(const struct mw_plan *plan, int tier)
+{
+    int64_t most = 0;
+
+    for (uint32_t p = 0; p < plan->program_count; p++)
+        if (need_of(&plan->programs[p], tier) > most)
+            most = need_of(&plan->programs[p], tier);
+    return most;
+}
+
 static void
 seal(struct mw_plan *plan, bool barriered)
 {

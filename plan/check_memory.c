@@ -48,6 +48,8 @@ check_slot(struct mw_plan_check *check, uint32_t index)
 {
     const struct mw_slot *slot = &check->plan->slots[index];
     const struct mw_tier_info *tier = &check->plan->tiers[slot->tier];
+    int64_t apart =
+        slot->tier == MW_TIER_GPU ? check->plan->programs[slot->program].apart_bytes : 0;
     int64_t most = most_bytes(check->plan, slot->tier);
     const char *name = mw_tier_name(slot->tier);
 
@@ -57,6 +59,7 @@ check_slot(struct mw_plan_check *check, uint32_t index)
                               "one slot; the limit is %" PRId64,
                               index, mw_purpose_name(slot->purpose), slot->size_bytes, name,
                               tier->largest_request_bytes);
+    most = apart > INT64_MAX - most ? INT64_MAX : most + apart;
     if (slot->size_bytes > most - slot->offset_bytes)
         return mw_plan_refuse(check,
                               "over capacity: slot %u (%s) takes %" PRId64

@@ -12,6 +12,8 @@ claim_ranks(struct mw_plan_check *check, uint32_t index)
     if (!check->plan->programs[index].in_flight)
         return mw_plan_refuse(check, "program %u: no micro-batch in flight; expected 1 or more",
                               index);
+    if (check->plan->programs[index].apart_bytes < 0)
+        return mw_plan_refuse(check, "program %u: fewer than 0 bytes apart", index);
     if (ranks->base >= world || !mw_plan_spans_nest(ranks->spans, world - ranks->base))
         return mw_plan_refuse(check,
                               "program %u: expected ranks that are named once each, all of them "

@@ -22,6 +22,7 @@ copy_head(struct extraction *it, uint32_t rank)
     mw_plan_clear_programs(it->part);
     mw_plan_add_program(it->part, mw_members_of_one(rank));
     it->part->programs[0].in_flight = plan->programs[it->program].in_flight;
+    it->part->programs[0].apart_bytes = plan->programs[it->program].apart_bytes;
 }
 
 /* Works, channels and communicators keep their numbers, since programs share them. */

@@ -265,8 +265,11 @@ struct mw_comm_shape {
  * within one program has no match; a collective between programs has an op in each. */
 struct mw_program {
     struct mw_members ranks;
-    uint32_t in_flight; /* the most micro-batches that wait for their backward, each with
+    uint32_t in_flight;  /* the most micro-batches that wait for their backward, each with
                          * activations of its own */
+    int64_t apart_bytes; /* of a GPU's slots those that software which gives their bytes to others
+                          * never needs when it needs most: they may lie beyond the capacity.  A run
+                          * has none */
     int64_t peak_bytes[MW_TIER_COUNT]; /* of one rank, as proved by mw_plan_check */
 };
 
@@ -769,7 +772,7 @@ bool mw_plan_fold(const struct mw_plan *flat, const struct mw_fold *how, struct 
  *   - the step's shape is valid, and no op is outside it;
  *   - tensors and chunks lie within their homes, and parts do not overlap there;
  *   - slots of a tier do not overlap, no slot exceeds the tier's largest request, and the sum of
- *     the slots is within capacity;
+ *     the slots, less a program's apart_bytes, is within capacity;
  *   - a slot's new content depends on every last user of its previous content, also across the end
  *     of the step, and no op uses a slot that holds nothing;
  *   - dependencies, lane order and slot edges together are acyclic over all ranks, with each
@@ -781,6 +784,8 @@ bool mw_plan_fold(const struct mw_plan *flat, const struct mw_fold *how, struct 
  * On failure returns false and writes one line to `why` (why_size bytes, may be 0).
  */
 bool mw_plan_check(struct mw_plan *plan, char *why, size_t why_size);
+/* Of a checked plan: the most that a rank needs of a tier, its peak_bytes less apart_bytes. */
+int64_t mw_plan_need_bytes(const struct mw_plan *plan, int tier);
 
 /*
  * Proves of a plan that passed the check that it is a whole training step of its model, as the

@@ -177,9 +177,12 @@ read_program(struct mw_plan_reader *reader, struct mw_plan *plan)
 
     read_index(reader, plan->program_count);
     uint32_t in_flight = read_u32(reader, "in-flight");
+    int64_t apart_bytes = mw_plan_reader_skip(reader, "apart") ? read_i64(reader, NULL) : 0;
     ranks.base = read_u32(reader, "base");
     read_spans(reader, ranks.spans);
-    plan->programs[mw_plan_add_program(plan, ranks)].in_flight = in_flight;
+    uint32_t program = mw_plan_add_program(plan, ranks);
+    plan->programs[program].in_flight = in_flight;
+    plan->programs[program].apart_bytes = apart_bytes;
 }
 
 static void

@@ -250,9 +250,11 @@ mw_plan_copy_head(struct mw_plan *to, const struct mw_plan *from)
     mw_plan_set_strategy(to, from->strategy);
     mw_plan_set_world(to, from->world_ranks, from->ranks_per_node, true);
     mw_plan_clear_programs(to);
-    for (uint32_t i = 0; i < from->program_count; i++)
-        to->programs[mw_plan_add_program(to, from->programs[i].ranks)].in_flight =
-            from->programs[i].in_flight;
+    for (uint32_t i = 0; i < from->program_count; i++) {
+        uint32_t program = mw_plan_add_program(to, from->programs[i].ranks);
+        to->programs[program].in_flight = from->programs[i].in_flight;
+        to->programs[program].apart_bytes = from->programs[i].apart_bytes;
+    }
     to->shape = from->shape;
     memcpy(to->tiers, from->tiers, sizeof to->tiers);
 }

@@ -273,6 +273,8 @@ write_program(struct writer *writer, const struct mw_program *program, uint32_t 
 {
     put_key(writer, "program ", index);
     put_key(writer, " in-flight ", program->in_flight);
+    if (program->apart_bytes)
+        put_key(writer, " apart ", program->apart_bytes);
     put_key(writer, " base ", program->ranks.base);
     put_spans(writer, program->ranks.spans);
 }

@@ -10,7 +10,7 @@ mw_fits_in_no_parts(const struct mw_sizing *sizing, const struct mw_settings *as
                                           MW_PURPOSE_OPTIMIZER_BUFFERS};
 
     for (int t = 0; t < MW_TIER_COUNT; t++) {
-        int64_t rest = sizing->need_bytes[t];
+        int64_t rest = mw_sizing_peak(sizing, t);
         for (size_t p = 0; p < G_N_ELEMENTS(cut); p++)
             rest -= sizing->ledger[t][cut[p]];
         rest -= asked->logits_chunks == MW_AUTO ? sizing->ledger[t][MW_PURPOSE_LOGITS] : 0;

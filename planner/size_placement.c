@@ -52,7 +52,7 @@ fewest_chunks(const struct mw_sizing *sizing)
     const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
     int64_t most = most_chunks(sizing), chunks = sizing->settings.logits_chunks;
     int64_t slot_bytes = sizing->buffers[MW_BUFFER_LOGITS].bytes;
-    int64_t bytes = slot_bytes + sizing->beside[MW_BESIDE_LOGITS];
+    int64_t bytes = slot_bytes + sizing->beside_then[MW_BESIDE_LOGITS];
     int64_t need = mw_sizing_whole_need(sizing, MW_TIER_GPU), times = 1;
     int64_t most_bytes = bytes + gpu->capacity_bytes - need;
 

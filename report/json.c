@@ -340,6 +340,8 @@ write_memory(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_integer(json, "peak_bytes", tier->peak_bytes);
         mw_json_integer(json, "need_bytes", tier->need_bytes);
         mw_json_integer(json, "largest_request_bytes", tier->largest_request_bytes);
+        if (tier->apart_bytes)
+            mw_json_integer(json, "apart_bytes", tier->apart_bytes);
         mw_json_end(json, '}');
     }
     mw_json_end(json, '}');

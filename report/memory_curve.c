@@ -132,7 +132,7 @@ struct mw_memory_lives
 mw_memory_lives_find(const struct mw_plan *plan, const struct mw_timeline *timeline,
                      uint32_t program)
 {
-    struct mw_memory_lives lives = {0};
+    struct mw_memory_lives lives = {.program = program};
     GArray *found = g_array_new(FALSE, FALSE, sizeof(struct mw_memory_life));
     GArray *uses;
 
@@ -199,6 +199,18 @@ find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives,
     return changes;
 }
 
+/* Software that gives the bytes of slots to others never has more than it needs. */
+static void
+cut_apart(GArray *points, const struct mw_program *program)
+{
+    int64_t most = program->peak_bytes[MW_TIER_GPU] - program->apart_bytes;
+
+    for (guint i = 0; i < points->len && program->apart_bytes > 0 && most > 0; i++) {
+        int64_t *bytes = &g_array_index(points, struct mw_memory_point, i).bytes[MW_TIER_GPU];
+        *bytes = MIN(*bytes, most);
+    }
+}
+
 struct mw_memory_curve
 mw_memory_curve_find(const struct mw_plan *plan, const struct mw_memory_lives *lives,
                      enum mw_purpose purpose)
@@ -222,6 +234,8 @@ mw_memory_curve_find(const struct mw_plan *plan, const struct mw_memory_lives *l
         g_array_append_val(points, now);
     }
     g_array_free(changes, TRUE);
+    if (purpose == MW_PURPOSE_COUNT && lives->program < plan->program_count)
+        cut_apart(points, &plan->programs[lives->program]);
     curve.count = points->len;
     curve.point = (struct mw_memory_point *)g_array_free(points, FALSE);
     return curve;

@@ -21,6 +21,7 @@ struct mw_memory_life { /* one content of one slot */
 struct mw_memory_lives { /* sorted by slot, then time; of a slot they never overlap */
     struct mw_memory_life *life;
     size_t count;
+    uint32_t program;
     int64_t begin_ns; /* where the timeline's times begin */
     int64_t span_ns;  /* to the end of its last op */
 };
@@ -40,7 +41,8 @@ struct mw_memory_lives mw_memory_lives_find(const struct mw_plan *plan,
                                             const struct mw_timeline *timeline, uint32_t program);
 void mw_memory_lives_clear(struct mw_memory_lives *lives);
 
-/* For one purpose or all (MW_PURPOSE_COUNT).  Free with mw_memory_curve_clear. */
+/* For one purpose or all (MW_PURPOSE_COUNT): all together no more than is alive at once
+ * (apart_bytes), even if slots are in use.  Free with mw_memory_curve_clear. */
 struct mw_memory_curve mw_memory_curve_find(const struct mw_plan *plan,
                                             const struct mw_memory_lives *lives,
                                             enum mw_purpose purpose);

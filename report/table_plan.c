@@ -40,6 +40,10 @@ add_total(struct mw_grid *grid, const struct mw_result_tier *tier, int index)
 {
     if (tier->capacity_bytes <= 0 && tier->need_bytes <= 0)
         return;
+    if (tier->apart_bytes > 0)
+        mw_grid_row(grid, mw_tier_name(index), "not at once",
+                    mw_format_gib(-(double)tier->apart_bytes),
+                    mw_table_share(-(double)tier->apart_bytes, tier->capacity_bytes), NULL);
     mw_grid_row(grid, mw_tier_name(index), "= total", mw_format_gib(tier->need_bytes),
                 mw_table_share(tier->need_bytes, tier->capacity_bytes),
                 mw_format_gib(tier->capacity_bytes), mw_format_gib(tier->reserve_bytes),

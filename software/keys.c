@@ -32,6 +32,8 @@
             MW_VALUE_FLAG, AT(offers.field), 0, 0, NULL                                            \
     }
 
+static const char *const stays[MW_STAY_COUNT + 1] = {
+    [MW_STAY_ALWAYS] = "always", [MW_STAY_PARTITIONED] = "partitioned", [MW_STAY_NEVER] = "never"};
 static const char *const places[] = {"host", "gpu", NULL};
 static const char *const host_optimizers[] = {"any", "adam", "lion", NULL};
 static const char *const sum_types[MW_SUM_TYPE_COUNT + 1] = {
@@ -264,6 +266,14 @@ static const struct mw_profile_key keys[] = {
     MEMORY("allocator_loss", "", allocator_loss, 0, 0.9,
            "share of the allocator's memory that it cannot give: fragments and cached blocks; "
            "default: 0"),
+    {"memory", "caching", "",
+     "whether its allocator gives bytes that a tensor leaves to later ones, so that a step needs "
+     "the most that is alive at a time; else all that the plan has, as if it were alive at once",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.caching), 0, 0, NULL},
+    {"memory", "gradients_stay", "",
+     "where gradients keep their memory from step to step: always, partitioned, where parameters "
+     "are partitioned, or never, so that each backward makes them anew",
+     1, 0, 1, false, 0, MW_VALUE_CHOICE, AT(memory.gradients_stay), 0, 0, stays},
 
     {"start", "partitions", "",
      "whether a model whose parameters are partitioned is made in parts, rather than whole by each "

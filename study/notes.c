@@ -356,7 +356,8 @@ note_interval(const struct mw_settings *asked, const struct mw_sizing *sizing, G
         return;
     each.checkpoint_interval = 1;
     struct mw_sizing *other = mw_sizing_new(sizing->model, sizing->hardware, &each, NULL);
-    int64_t less = other ? sizing->need_bytes[MW_TIER_GPU] - other->need_bytes[MW_TIER_GPU] : 0;
+    int64_t less =
+        other ? mw_sizing_peak(sizing, MW_TIER_GPU) - mw_sizing_peak(other, MW_TIER_GPU) : 0;
     if (other && less > 0)
         g_ptr_array_add(notes,
                         mw_spelled_printf("{activation-checkpoint-interval=sqrt} takes %s more of "

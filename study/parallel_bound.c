@@ -18,12 +18,9 @@ mw_parallel_room_of(const struct mw_parallel_space *space, const struct mw_paral
 
     *out = (struct mw_parallel_room){0};
     for (const struct mw_sizing *stage = first; stage; stage = stage->next_stage) {
-        const int64_t *gpu = stage->ledger[MW_TIER_GPU];
-        out->gpu_bytes[out->count] = gpu[MW_PURPOSE_ACTIVATIONS] + gpu[MW_PURPOSE_LOGITS] +
-                                     gpu[MW_PURPOSE_STAGE_BUFFERS] +
-                                     (int64_t)stage->beside[MW_BESIDE_ACTIVATIONS] +
-                                     (int64_t)stage->beside[MW_BESIDE_LOGITS];
-        out->checkpoint_bytes[out->count++] = gpu[MW_PURPOSE_ACTIVATION_CHECKPOINTS];
+        out->gpu_bytes[out->count] = stage->passes_bytes;
+        out->checkpoint_bytes[out->count++] =
+            stage->ledger[MW_TIER_GPU][MW_PURPOSE_ACTIVATION_CHECKPOINTS];
         for (int t = 0; t < MW_TIER_COUNT; t++)
             out->capacity[t] = stage->tiers[t].capacity_bytes;
     }
@@ -36,8 +33,11 @@ mw_parallel_need_bytes(const struct mw_parallel_room *room,
                        const struct mw_parallel_variant *variant,
                        const struct mw_parallel_state *state, int stage, int tier)
 {
-    return state->of[stage].home_bytes[tier] + (tier == MW_TIER_GPU ? room->gpu_bytes[stage] : 0) +
-           (tier == variant->tier[MW_STATE_ACTIVATIONS] ? room->checkpoint_bytes[stage] : 0);
+    int64_t passes =
+        (tier == MW_TIER_GPU ? room->gpu_bytes[stage] : 0) +
+        (tier == variant->tier[MW_STATE_ACTIVATIONS] ? room->checkpoint_bytes[stage] : 0);
+
+    return state->of[stage].home_bytes[tier] + MAX(passes, state->of[stage].made_bytes[tier]);
 }
 
 bool

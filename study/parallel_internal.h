@@ -23,7 +23,9 @@ struct mw_parallel_variant {
  * numbers of them. */
 struct mw_parallel_line {
     struct mw_pipeline_beside at, more; /* and of each further micro-batch */
-    int64_t home_bytes[MW_TIER_COUNT];  /* of parameters, gradients and optimizer state */
+    int64_t home_bytes[MW_TIER_COUNT];  /* of parameters, optimizer state, and gradients that are
+                                         * there all the time; */
+    int64_t made_bytes[MW_TIER_COUNT];  /* of others */
 };
 enum mw_parallel_fate { MW_PARALLEL_OPEN, MW_PARALLEL_REFUSED, MW_PARALLEL_LACKING };
 struct mw_parallel_state {

@@ -371,10 +371,14 @@ set_lines(const struct mw_sizing *some, const struct mw_sizing *more, const stru
     for (int kind = 0; some && kind < MW_PIPELINE_KINDS; kind++, some = some->next_stage) {
         struct mw_parallel_line *line = &out->of[kind];
         line->at = beside_of(some, hw);
-        for (int t = 0; t < MW_TIER_COUNT; t++)
+        for (int t = 0; t < MW_TIER_COUNT; t++) {
+            bool stay = t != MW_TIER_GPU || mw_sizing_gradients_stay(some);
+            int64_t gradients = some->ledger[t][MW_PURPOSE_GRADIENTS];
             line->home_bytes[t] = some->ledger[t][MW_PURPOSE_PARAMETERS] +
-                                  some->ledger[t][MW_PURPOSE_GRADIENTS] +
-                                  some->ledger[t][MW_PURPOSE_OPTIMIZER_STATE];
+                                  some->ledger[t][MW_PURPOSE_OPTIMIZER_STATE] +
+                                  (stay ? gradients : 0);
+            line->made_bytes[t] = stay ? 0 : gradients;
+        }
         if (!more)
             continue;
         struct mw_pipeline_beside next = beside_of(more, hw);

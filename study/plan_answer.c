@@ -151,13 +151,14 @@ fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         int64_t sharers = t == MW_TIER_GPU ? 1 : r->gpus_per_node;
         int64_t capacity = (whole[t] - reserve[t]) / sharers;
-        r->tiers[t] = (struct mw_result_tier){capacity, reserve[t] / sharers, plan->peak_bytes[t],
-                                              0, plan->peak_bytes[t]};
-        if (plan->peak_bytes[t] <= capacity || !r->feasible)
+        int64_t need = mw_plan_need_bytes(plan, t);
+        r->tiers[t] = (struct mw_result_tier){
+            capacity, reserve[t] / sharers, need, 0, need, plan->peak_bytes[t] - need};
+        if (need <= capacity || !r->feasible)
             continue;
         r->feasible = false;
         r->limiting_tier = g_strdup(mw_tier_name(t));
-        r->short_bytes = plan->peak_bytes[t] - capacity;
+        r->short_bytes = need - capacity;
     }
     for (uint32_t s = 0; s < plan->slot_count; s++) {
         int64_t *largest = &r->tiers[plan->slots[s].tier].largest_request_bytes;

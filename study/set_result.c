@@ -119,8 +119,9 @@ fill_ledger(const struct mw_sizing *sizing, struct mw_result *r)
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         const struct mw_tier_info *tier = &sizing->tiers[t];
         r->tiers[t] = (struct mw_result_tier){tier->capacity_bytes, tier->reserve_bytes,
-                                              sizing->need_bytes[t], sizing->largest_bytes[t],
-                                              mw_sizing_whole_need(sizing, t)};
+                                              mw_sizing_peak(sizing, t), sizing->largest_bytes[t],
+                                              mw_sizing_whole_need(sizing, t),
+                                              sizing->need_bytes[t] - mw_sizing_peak(sizing, t)};
         for (int p = 0; p < MW_PURPOSE_COUNT; p++) {
             struct mw_result_ledger_row row = {t, p, sizing->ledger[t][p]};
             if (row.bytes)
@@ -145,9 +146,9 @@ fill_beside(const struct mw_sizing *sizing, struct mw_result *r)
 {
     r->beside = g_new0(struct mw_result_beside, MW_BESIDE_COUNT);
     for (int what = 0; what < MW_BESIDE_COUNT; what++)
-        if (sizing->beside[what] > 0)
+        if (sizing->beside_then[what] > 0)
             r->beside[r->beside_count++] = (struct mw_result_beside){
-                mw_beside_text(what), mw_beside_tier(what), sizing->beside[what]};
+                mw_beside_text(what), mw_beside_tier(what), sizing->beside_then[what]};
     qsort(r->beside, r->beside_count, sizeof *r->beside, compare_beside);
 }
 

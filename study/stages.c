@@ -31,7 +31,8 @@ mw_result_set_stages(const struct mw_plan *plan, struct mw_result *result)
         stage->gpus = mw_members_count(&program->ranks);
         stage->micro_batches = program->in_flight;
         for (int tier = 0; tier < MW_TIER_COUNT; tier++)
-            stage->bytes[tier] = program->peak_bytes[tier];
+            stage->bytes[tier] =
+                program->peak_bytes[tier] - (tier == MW_TIER_GPU ? program->apart_bytes : 0);
     }
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         add_tensor(&result->stages[plan->tensors[t].program], &plan->tensors[t]);

@@ -557,6 +557,8 @@ random_request_software(struct random_request *request)
     request->hardware.all_reduces_at_end = request->seed % 4 == 3;
     request->hardware.reduced_type = (int)(request->seed / 4 % MW_REDUCED_TYPE_COUNT);
     request->hardware.memory_use.sum_type = request->seed / 12 % 3 ? MW_SUM_FP32 : MW_SUM_MADE;
+    request->hardware.memory_use.caching = request->seed / 36 % 2 == 0;
+    request->hardware.memory_use.gradients_stay = (int)(request->seed / 72 % MW_STAY_COUNT);
 }
 
 void

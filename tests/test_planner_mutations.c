@@ -90,6 +90,8 @@ take_one_byte(struct mw_plan *plan, GRand *random)
         need_bytes += bytes[tier][p];
     if (!need_bytes)
         return false;
+    if (tier == MW_TIER_GPU)
+        need_bytes -= plan->programs[0].apart_bytes;
     plan->tiers[tier].capacity_bytes = need_bytes - 1;
     return true;
 }

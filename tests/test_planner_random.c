@@ -31,8 +31,48 @@ check_ledger(const struct mw_plan *plan, const struct mw_sizing *sizing)
         }
         g_assert_cmpint(peak[t], ==, sizing->need_bytes[t]);
         g_assert_cmpint(plan->peak_bytes[t], ==, sizing->need_bytes[t]);
-        g_assert_cmpint(plan->peak_bytes[t], <=, plan->tiers[t].capacity_bytes);
+        g_assert_cmpint(mw_plan_need_bytes(plan, t), ==, mw_sizing_peak(sizing, t));
+        g_assert_cmpint(mw_plan_need_bytes(plan, t), <=, plan->tiers[t].capacity_bytes);
     }
+}
+
+/* What the GPU needs with the same slots by other software, but for the embedding's second
+ * gradient, which the sum of all does not have. */
+static int64_t
+need_by(const struct mw_sizing *sizing, bool caching, enum mw_gradients_stay stay)
+{
+    g_autofree struct mw_sizing *other = g_memdup2(sizing, sizeof *sizing);
+    struct mw_hardware hardware = *sizing->hardware;
+
+    hardware.memory_use.caching = caching;
+    hardware.memory_use.gradients_stay = stay;
+    other->hardware = &hardware;
+    mw_sizing_judge(other);
+    g_assert_cmpint(other->apart_bytes, >=, 0);
+    for (int what = 0; what < MW_BESIDE_COUNT; what++) {
+        g_assert_cmpint(other->beside_then[what], >=, 0);
+        g_assert_cmpint(other->beside_then[what], <=, other->beside[what]);
+    }
+    return mw_sizing_whole_need(other, MW_TIER_GPU) - other->beside_then[MW_BESIDE_TIED];
+}
+
+/* The most that is alive is no more than all, less where gradients do not stay, and all states with
+ * what the update has at its end. */
+static void
+check_moments(const struct mw_sizing *sizing)
+{
+    const int64_t *ledger = sizing->ledger[MW_TIER_GPU];
+    int64_t states = ledger[MW_PURPOSE_PARAMETERS] + ledger[MW_PURPOSE_GRADIENTS] +
+                     ledger[MW_PURPOSE_OPTIMIZER_STATE];
+    int64_t all = need_by(sizing, false, MW_STAY_ALWAYS);
+    int64_t always = need_by(sizing, true, MW_STAY_ALWAYS);
+    int64_t partitioned = need_by(sizing, true, MW_STAY_PARTITIONED);
+    int64_t never = need_by(sizing, true, MW_STAY_NEVER);
+
+    g_assert_cmpint(always, <=, all);
+    g_assert_cmpint(partitioned, <=, always);
+    g_assert_cmpint(never, <=, partitioned);
+    g_assert_cmpint(never, >=, states);
 }
 
 /* Whether the tensors that would use a buffer may all live elsewhere: some are frozen, and the
@@ -464,6 +504,7 @@ check_request(guint32 seed, struct tally *tally)
     }
     for (guint i = 0; i < candidates->len; i++) {
         const struct mw_sizing *sizing = candidates->pdata[i];
+        check_moments(sizing);
         if (sizing->fits)
             check_plan(sizing, tally);
         else

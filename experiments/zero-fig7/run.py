@@ -19,8 +19,9 @@ def gpu_bytes(parts):
 
 def memory(row, batch):
     answer = zero.ask("plan", row, GPUS, MP, batch, row["system"])
-    return {"ledger": gpu_bytes(answer["ledger"]) / 1e9, "fits": answer["feasible"],
-            "total": (gpu_bytes(answer["ledger"]) + gpu_bytes(answer["software_memory"])) / 1e9}
+    peak = answer["peak_bytes"]["gpu"]
+    return {"ledger": peak / 1e9, "fits": answer["feasible"],
+            "total": (peak + gpu_bytes(answer["software_memory"])) / 1e9}
 
 
 def run():

@@ -60,8 +60,8 @@ def lost(options):
     """The share of a GPU's memory that is not to be had at the slow end of the range."""
     def share(answer):
         taken = beside(answer, "loss of its allocator")
-        ledger = sum(r["bytes"] for r in answer["ledger"] if r["tier"] == "gpu")
-        return taken / (ledger + sum(p["bytes"] for p in answer["software_memory"])) * 1e9
+        beside_all = sum(p["bytes"] for p in answer["software_memory"])
+        return taken / (answer["peak_bytes"]["gpu"] + beside_all) * 1e9
     return options, share
 
 
@@ -84,7 +84,8 @@ ROWS = (
     ("volume", added_volume(), "a twelfth"),
     ("fused-1.5b", buckets(f"-m zero-1.5b {FUSED}"), ""),
     ("fused-3b", buckets(f"-m zi-6b-3b {FUSED}"), ""),
-    ("constant", constant("-m {} -H dgx2 --gpus 1 --batch 1 -s zero2 --software deepspeed-0.3"),
+    ("constant", constant("-m {} -H dgx2 --gpus 1 --batch 1 -s zero2 "
+                          "--software deepspeed-0.3 --set software.memory.caching=false"),
      "the same for 1.5B, 8B and 13B"),
     ("fragments", lost(f"{SMALL} --software deepspeed-0.3 --outlook low"),
      "the ninth of ten trainings that ran out of memory (rates/allocator.csv)"),

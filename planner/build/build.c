@@ -390,6 +390,7 @@ begin_program(struct builder *b, const struct mw_sizing *first)
     g_free(b->chunks);
     b->chunks = mw_sizing_chunks(b->sizing);
     b->plan->programs[b->program].in_flight = b->sizing->micro_batches_in_flight;
+    b->plan->programs[b->program].apart_bytes = b->sizing->apart_bytes;
 }
 
 struct mw_plan *

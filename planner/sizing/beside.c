@@ -23,6 +23,7 @@ static const struct {
     [MW_BESIDE_CASTS] = {MW_TIER_GPU, "copies of weights in 16 bits"},
     [MW_BESIDE_FROZEN] = {MW_TIER_GPU, "whole frozen weights in fp32"},
     [MW_BESIDE_MOMENTS] = {MW_TIER_GPU, "whole moments of flat partitions"},
+    [MW_BESIDE_TIED] = {MW_TIER_GPU, "the embedding's second gradient"},
     [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
     [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more gradients on the host"},
     [MW_BESIDE_HOST_PARAMETERS] = {MW_TIER_CPU, "updated parameters on the host"},
@@ -71,19 +72,32 @@ zero_buckets(const struct mw_sizing *sizing)
                : 0;
 }
 
-/* Replicas copy all gradients into buckets, which stay.  Where forward casts parameters, the
- * model's own are of fp32, and so are their gradients. */
+/* Where forward casts parameters, the model's own are of fp32, and so are their gradients. */
+static double
+own_gradient_bytes(const struct mw_sizing *sizing)
+{
+    bool fp32 = sizing->hardware->memory_use.bytes_per_cast > 0 &&
+                mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
+
+    return (double)(fp32 ? mw_dtype_element_bytes(MW_DTYPE_FP32) : sizing->element_bytes);
+}
+
+/* Replicas copy all gradients into buckets, which stay. */
 static double
 replica_buckets(const struct mw_sizing *sizing)
 {
-    const struct mw_memory_use *use = &sizing->hardware->memory_use;
-    bool fp32 = use->bytes_per_cast > 0 &&
-                mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
-    int64_t bytes = fp32 ? mw_dtype_element_bytes(MW_DTYPE_FP32) : sizing->element_bytes;
-
     return !sizing->optimizer_partitioned && sizing->dp > 1
-               ? use->gradient_copies * (double)(bytes * sizing->trained_params)
+               ? sizing->hardware->memory_use.gradient_copies * own_gradient_bytes(sizing) *
+                     (double)sizing->trained_params
                : 0;
+}
+
+/* Autograd holds the gradient that tied logits make until the embedding's is there, and adds them
+ * up. */
+static double
+second_tied(const struct mw_sizing *sizing)
+{
+    return own_gradient_bytes(sizing) * mw_sizing_second_tied(sizing);
 }
 
 /* Bytes per element of gradients on the GPU, as the software keeps them. */
@@ -215,6 +229,16 @@ more_scores(const struct mw_sizing *sizing)
            (double)mw_sizing_activation_sets(sizing);
 }
 
+/* Of what the software keeps more than the plan, what is of a group alone: no other layers keep
+ * anything, or it is one of several. */
+static double
+more_of_group(const struct mw_sizing *sizing, double rests)
+{
+    bool alone = sizing->settings.checkpoint_interval > 0 && !mw_sizing_kept_layers(sizing);
+
+    return rests + (alone ? more_scores(sizing) : 0);
+}
+
 /* Of the group of layers that are recomputed together, the bytes of all but one: of that one
  * backward frees what it has used, while the plan has its working memory beside all of it. */
 static double
@@ -229,18 +253,20 @@ group_at_rest(const struct mw_sizing *sizing)
 /* Of layers that keep activations, where the plan has room for all that the software keeps; and,
  * if its profile says how much that is, of the group that backward recomputes. */
 static double
-more_activations(const struct mw_sizing *sizing)
+more_activations(const struct mw_sizing *sizing, double *of_group)
 {
     double more = mw_sizing_activations_kept(sizing->hardware) - 1;
     bool says = sizing->hardware->memory_use.activations_kept > 0;
     bool groups = sizing->settings.checkpoint_interval > 0;
-    double kept = (double)mw_sizing_kept_bytes(sizing, false);
+    double kept = (double)sizing->kept_bytes;
     double all = kept + (groups ? (double)mw_sizing_group_bytes(sizing) : 0);
 
+    *of_group = 0;
     if (mw_settings_keeps_whole(&sizing->settings) || sizing->settings.forward_only || all <= 0)
         return 0;
     double rests = groups && says ? group_at_rest(sizing) : 0;
     double stays = ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept / all;
+    *of_group = more * rests;
     return more * (stays + rests);
 }
 
@@ -253,8 +279,9 @@ freed_for_update(const struct mw_sizing *sizing)
         MW_PURPOSE_CHECKPOINT_BUFFERS, MW_PURPOSE_ACTIVATION_CHECKPOINTS,
         MW_PURPOSE_GRADIENT_BUFFERS,
     };
-    double bytes = zero_buckets(sizing) + more_activations(sizing) + more_scores(sizing) +
-                   more_logits(sizing) + cast_copies(sizing);
+    double of_group;
+    double bytes = zero_buckets(sizing) + more_activations(sizing, &of_group) +
+                   more_scores(sizing) + more_logits(sizing) + cast_copies(sizing);
 
     for (size_t i = 0; i < G_N_ELEMENTS(of_backward); i++)
         bytes += ledger(sizing, of_backward[i]);
@@ -327,6 +354,8 @@ update_copies(const struct mw_sizing *sizing)
     double copies = copied_gradients(sizing, updated_at_once(sizing, params)) +
                     copied_parameters(sizing, params);
 
+    if (mw_sizing_has_moments(sizing))
+        return copies;
     return copies > 0 ? fmax(0, copies - freed_for_update(sizing)) : 0;
 }
 
@@ -484,12 +513,30 @@ rounded_pinned(const struct mw_sizing *sizing, const struct mw_swap_buffers *swa
     return share * (of_state + swap->rounded_up_by);
 }
 
+/* Of the fullest moment, with what the allocator loses of all that is alive then. */
+static void
+sum_beside(struct mw_sizing *sizing, const double parts[MW_BESIDE_COUNT])
+{
+    double loss = sizing->hardware->memory_use.allocator_loss, all = 0;
+
+    for (int what = 0; what < MW_BESIDE_COUNT; what++) {
+        double bytes = parts[what];
+        if (what == MW_BESIDE_ALLOCATOR)
+            bytes = fmin(((double)mw_sizing_peak(sizing, MW_TIER_GPU) + all) * loss / (1 - loss),
+                         (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
+        sizing->beside_then[what] = (int64_t)bytes;
+        sizing->beside_bytes[kinds[what].tier] += sizing->beside_then[what];
+        all += kinds[what].tier == MW_TIER_GPU ? bytes : 0;
+    }
+    sizing->beside[MW_BESIDE_ALLOCATOR] = sizing->beside_then[MW_BESIDE_ALLOCATOR];
+}
+
 void
 mw_sizing_set_beside(struct mw_sizing *sizing)
 {
-    double loss = sizing->hardware->memory_use.allocator_loss, all = 0;
     const struct mw_swap_buffers swap = swap_buffers(sizing);
-    const double parts[MW_BESIDE_COUNT] = {
+    double rests, activations = more_activations(sizing, &rests);
+    double parts[MW_BESIDE_COUNT] = {
         [MW_BESIDE_HOST_GRADIENTS] = more_host_gradients(sizing),
         [MW_BESIDE_HOST_PARAMETERS] = more_host_parameters(sizing),
         [MW_BESIDE_SWAP] = fmax(0, (double)(swap.all_bytes - swap.plan_bytes)),
@@ -503,17 +550,13 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_LOGITS] = more_logits(sizing),
         [MW_BESIDE_CASTS] = cast_copies(sizing),
         [MW_BESIDE_FROZEN] = frozen_in_fp32(sizing),
-        [MW_BESIDE_ACTIVATIONS] = more_activations(sizing) + more_scores(sizing),
+        [MW_BESIDE_TIED] = second_tied(sizing),
+        [MW_BESIDE_ACTIVATIONS] = activations + more_scores(sizing),
     };
-
     for (int what = 0; what < MW_BESIDE_COUNT; what++) {
-        enum mw_tier tier = mw_beside_tier(what);
-        double bytes = what != MW_BESIDE_ALLOCATOR
-                           ? parts[what]
-                           : ((double)sizing->need_bytes[MW_TIER_GPU] + all) * loss / (1 - loss);
-        bytes = fmin(bytes, (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
-        sizing->beside[what] = (int64_t)bytes;
-        sizing->beside_bytes[tier] += sizing->beside[what];
-        all += tier == MW_TIER_GPU ? bytes : 0;
+        parts[what] = fmin(parts[what], (double)FAR_TOO_LARGE / (2 * MW_BESIDE_COUNT));
+        sizing->beside[what] = (int64_t)parts[what];
     }
+    mw_sizing_take_fullest(sizing, parts, more_of_group(sizing, rests));
+    sum_beside(sizing, parts);
 }

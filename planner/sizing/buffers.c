@@ -147,7 +147,7 @@ activations_bytes(const struct mw_sizing *sizing)
     if (mw_settings_keeps_whole(&sizing->settings))
         return whole_rooms(sizing) * one;
     int64_t group = mw_sizing_group_bytes(sizing);
-    return (coded ? MAX(one, group) : group) + mw_sizing_kept_bytes(sizing, coded);
+    return (coded ? MAX(one, group) : group) + sizing->stored_bytes;
 }
 
 /* What passes between operators: two of the widest outputs, but at least one, a gradient of the
@@ -187,8 +187,8 @@ lasting_bytes(const struct mw_sizing *sizing, int64_t widest)
                         ? whole_rooms(sizing)
                         : mw_recomputed_largest(&recomputed) + kept;
 
-    return passing_bytes(sizing, widest, 2) + exchange_room(sizing) +
-           mw_sizing_kept_bytes(sizing, false) + SUM_BYTES * sizing->tokens * model->heads * rooms;
+    return passing_bytes(sizing, widest, 2) + exchange_room(sizing) + sizing->kept_bytes +
+           SUM_BYTES * sizing->tokens * model->heads * rooms;
 }
 
 /* Recomputed layers keep nothing from the end of the last layer's forward to the begin of the first
@@ -869,6 +869,7 @@ mw_sizing_set_buffers(struct mw_sizing *sizing)
 
     memcpy(sizing->buffers, rows, sizeof rows);
     mw_sizing_count_homes(sizing);
+    mw_sizing_set_kept(sizing);
     set_activations(sizing);
     set_stage(sizing);
     set_parameters(sizing, &survey);

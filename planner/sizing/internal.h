@@ -130,6 +130,16 @@ int64_t mw_sizing_gradient_sets_bytes(const struct mw_sizing *sizing);
 void mw_sizing_share_slots(struct mw_sizing *sizing);
 /* Of a buffer that shares bytes: those that none before it in the plan's order lies over. */
 int64_t mw_sizing_own_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
+/* --- planner/sizing/moments.c --- */
+/* `beside`: what the software has beside the slots, each at its most, and then, of the GPU, what is
+ * alive when most is.  Of the activations that it keeps beside the plan's, `of_group` are of layers
+ * that backward recomputes.  Sets apart_bytes and passes_bytes. */
+void mw_sizing_take_fullest(struct mw_sizing *sizing, double beside[MW_BESIDE_COUNT],
+                            double of_group);
+/* Elements of the embedding's gradient that backward makes beside the one of tied logits, where
+ * the plan has no room for it. */
+double mw_sizing_second_tied(const struct mw_sizing *sizing);
+
 /* Sets what the software takes beside the slots, once these are summed up. */
 void mw_sizing_set_beside(struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */
@@ -160,9 +170,8 @@ int64_t mw_sizing_layer_parts(const struct mw_sizing *sizing);
 int64_t mw_sizing_layer_bytes(const struct mw_sizing *sizing);
 
 /* --- planner/sizing/recompute.c --- */
-/* Activations of the layers that keep them, as backward needs them or as they are stored
- * meanwhile. */
-int64_t mw_sizing_kept_bytes(const struct mw_sizing *sizing, bool stored);
+/* Sets kept_bytes and stored_bytes. */
+void mw_sizing_set_kept(struct mw_sizing *sizing);
 /* Elements of softmax's results, of those layers and of the largest group that is recomputed. */
 int64_t mw_sizing_kept_scores(const struct mw_sizing *sizing);
 /* Activations of the checkpoint group that has the most. */

@@ -249,9 +249,15 @@ read_tiers(struct mw_sizing *sizing)
 }
 
 int64_t
+mw_sizing_peak(const struct mw_sizing *sizing, enum mw_tier tier)
+{
+    return sizing->need_bytes[tier] - (tier == MW_TIER_GPU ? sizing->apart_bytes : 0);
+}
+
+int64_t
 mw_sizing_whole_need(const struct mw_sizing *sizing, enum mw_tier tier)
 {
-    return sizing->need_bytes[tier] + sizing->beside_bytes[tier];
+    return mw_sizing_peak(sizing, tier) + sizing->beside_bytes[tier];
 }
 
 static void

@@ -130,8 +130,8 @@ kept_of_stretch(const struct mw_sizing *sizing, bool stored)
     return most;
 }
 
-int64_t
-mw_sizing_kept_bytes(const struct mw_sizing *sizing, bool stored)
+static int64_t
+kept_bytes(const struct mw_sizing *sizing, bool stored)
 {
     if (mw_settings_keeps_whole(&sizing->settings))
         return 0;
@@ -146,6 +146,14 @@ mw_sizing_kept_bytes(const struct mw_sizing *sizing, bool stored)
         bytes += kept * (stored ? class->kept_bytes : class->saved_bytes);
     }
     return bytes;
+}
+
+void
+mw_sizing_set_kept(struct mw_sizing *sizing)
+{
+    sizing->kept_bytes = kept_bytes(sizing, false);
+    sizing->stored_bytes = mw_kept_encodings(&sizing->settings.kept_as) ? kept_bytes(sizing, true)
+                                                                        : sizing->kept_bytes;
 }
 
 int64_t

@@ -870,8 +870,8 @@ mw_sizing_fullest(const struct mw_sizing *first)
 
     for (const struct mw_sizing *stage = first->next_stage; stage; stage = stage->next_stage) {
         double lack = mw_sizing_lack(stage), most = mw_sizing_lack(fullest);
-        if (lack > most ||
-            (lack == most && stage->need_bytes[MW_TIER_GPU] > fullest->need_bytes[MW_TIER_GPU]))
+        if (lack > most || (lack == most && mw_sizing_peak(stage, MW_TIER_GPU) >
+                                                mw_sizing_peak(fullest, MW_TIER_GPU)))
             fullest = stage;
     }
     return fullest;

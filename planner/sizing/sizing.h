@@ -219,6 +219,7 @@ enum mw_beside {
     MW_BESIDE_CASTS,           /* copies of parameters in 16 bits, beside fp32 ones */
     MW_BESIDE_FROZEN,          /* whole parameters in more bytes than planned, beside narrow ones */
     MW_BESIDE_MOMENTS,         /* a number per element, where the plan has vectors */
+    MW_BESIDE_TIED,            /* the embedding's second gradient, before it is added up */
     MW_BESIDE_ALLOCATOR,       /* fragments and cached blocks */
     MW_BESIDE_HOST_GRADIENTS,  /* beyond those that are planned there */
     MW_BESIDE_HOST_PARAMETERS, /* updated ones, before they go to the GPU */
@@ -306,8 +307,10 @@ struct mw_sizing {
     struct mw_chunk_run *runs;   /* [run_count], in the order of the step */
     struct mw_chunk *run_chunks; /* [run_chunk_count] */
 
-    int64_t checkpoint_count;       /* groups of layers; 0 without checkpointing */
-    int64_t checkpoint_slots;       /* for all micro-batches in flight, one after the other */
+    int64_t kept_bytes, stored_bytes; /* activations of the layers that keep them, of a micro-batch:
+                                       * as backward needs them, and as they are stored meanwhile */
+    int64_t checkpoint_count;         /* groups of layers; 0 without checkpointing */
+    int64_t checkpoint_slots;         /* for all micro-batches in flight, one after the other */
     int64_t checkpoint_parts;       /* into which the ranks of a tensor-slicing group divide each */
     int64_t checkpoint_bytes;       /* of one that is a layer's input, or a rank's part of it */
     int64_t checkpoint_layer_bytes; /* of one that is a layer's activations; 0: none is */
@@ -323,8 +326,13 @@ struct mw_sizing {
     struct mw_extent shared[MW_TIER_COUNT];          /* the room for buffers that share bytes */
     int64_t ledger[MW_TIER_COUNT][MW_PURPOSE_COUNT]; /* their bytes, in whole pages */
     int64_t need_bytes[MW_TIER_COUNT];
-    int64_t beside[MW_BESIDE_COUNT], beside_bytes[MW_TIER_COUNT]; /* and their sums */
-    int64_t largest_bytes[MW_TIER_COUNT];                         /* largest contiguous request */
+    int64_t beside[MW_BESIDE_COUNT];                                   /* each at its most; */
+    int64_t beside_then[MW_BESIDE_COUNT], beside_bytes[MW_TIER_COUNT]; /* when the GPU is fullest,
+                                                                        * and their sums */
+    int64_t apart_bytes;  /* of need_bytes of the GPU those that are alive at other times alone */
+    int64_t passes_bytes; /* on the GPU, of activations and logits, with the software's, at least;
+                           * without checkpoints */
+    int64_t largest_bytes[MW_TIER_COUNT]; /* largest contiguous request */
     struct mw_tier_info tiers[MW_TIER_COUNT];
 
     bool fits;
@@ -447,6 +455,12 @@ bool mw_updates_in_place(const struct mw_settings *settings, const struct mw_har
 double mw_sizing_state_element_bytes(const struct mw_sizing *sizing);
 /* Elements of a rank whose state is in a tier, or would be if it had bytes. */
 double mw_sizing_state_elements(const struct mw_sizing *sizing, enum mw_tier tier);
+/* Whether the need is of what is alive at one time (planner/sizing/moments.c), and whether
+ * gradients on the GPU are so from the step's begin on. */
+bool mw_sizing_has_moments(const struct mw_sizing *sizing);
+bool mw_sizing_gradients_stay(const struct mw_sizing *sizing);
+/* Of a tier's need_bytes those that are alive when most is. */
+int64_t mw_sizing_peak(const struct mw_sizing *sizing, enum mw_tier tier);
 /* Bytes that its slots need, and what the software takes beside them. */
 int64_t mw_sizing_whole_need(const struct mw_sizing *sizing, enum mw_tier tier);
 /* What longer rings of gradients take of the software's buckets. */

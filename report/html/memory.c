@@ -36,9 +36,11 @@ parts_of(JsonObject *it, const char *tier)
     return parts;
 }
 
-/* To the scale of the capacity, or of all parts where they do not fit; then a line marks it. */
+/* To the scale of the capacity, or of all parts where they are more; where they do not fit, since
+ * more than `apart` of them would have to be there at other times, a line marks it. */
 static void
-put_bar(GString *page, const GArray *parts, double sum, double capacity, const char *title)
+put_bar(GString *page, const GArray *parts, double sum, double apart, double capacity,
+        const char *title)
 {
     double at = 0, whole = fmax(sum, capacity);
 
@@ -54,14 +56,14 @@ put_bar(GString *page, const GArray *parts, double sum, double capacity, const c
                     mw_format_fixed(at, 1), mw_format_fixed(width, 1));
         at += width;
     }
-    if (sum > capacity)
+    if (sum - apart > capacity)
         mw_html_put(page, "<rect class=\"limit\" x=\"%s\" width=\"3\" height=\"10\"/>\n",
                     mw_format_fixed(capacity / whole * 1000, 1));
     mw_html_put(page, "</svg>\n");
 }
 
 static void
-put_parts(GString *page, const GArray *parts)
+put_parts(GString *page, const GArray *parts, double apart)
 {
     mw_html_put(page, "<ul class=\"key\">\n");
     for (guint i = 0; i < parts->len; i++) {
@@ -70,6 +72,8 @@ put_parts(GString *page, const GArray *parts)
             mw_html_put(page, "<li><span class=\"swatch c%u\"></span>%s %s</li>\n", i % COLORS,
                         part->what, mw_format_gib(part->bytes));
     }
+    if (apart > 0)
+        mw_html_put(page, "<li>not at once %s</li>\n", mw_format_gib(-apart));
     mw_html_put(page, "</ul>\n");
 }
 
@@ -78,6 +82,8 @@ put_tier(GString *page, JsonObject *it, const char *tier, const char *name)
 {
     g_autofree char *need_key = g_strdup_printf("tiers.%s.need_bytes", tier);
     g_autofree char *capacity_key = g_strdup_printf("tiers.%s.capacity_bytes", tier);
+    g_autofree char *apart_key = g_strdup_printf("tiers.%s.apart_bytes", tier);
+    double found = mw_value_number(it, apart_key), apart = found > 0 ? found : 0;
     double need = mw_value_number(it, need_key), capacity = mw_value_number(it, capacity_key);
     g_autoptr(GArray) parts = parts_of(it, tier);
     double sum = 0;
@@ -90,8 +96,8 @@ put_tier(GString *page, JsonObject *it, const char *tier, const char *name)
         g_strdup_printf("%s: %s of %s, %s", name, mw_format_gib(need), mw_format_gib(capacity),
                         mw_format_percent(need / capacity));
     mw_html_put(page, "<div class=\"tier\"><h4>%s</h4>\n", title);
-    put_bar(page, parts, sum, capacity, title);
-    put_parts(page, parts);
+    put_bar(page, parts, sum, apart, capacity, title);
+    put_parts(page, parts, apart);
     mw_html_put(page, "</div>\n");
 }
 
