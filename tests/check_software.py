@@ -454,11 +454,11 @@ def check_apart_plan(box):
     """A plan's slots may be larger than the GPU; the plan says what is never there at once, and an
     answer for it needs as much as the question's."""
     question = ("-m llama-3.2-3b -H rtx4090 -s ddp --seq 2048 --batch 1 --grad-accum 1 "
-                "--optimizer adamw-8bit-pure --software hf-trainer "
-                "--activation-checkpoint-interval 0 --logits-chunks 1")
+                "--optimizer adamw-8bit-pure --software hf-trainer --recompute-layers 14 "
+                "--logits-chunks 1 --set gpu.memory_gib=22.9")
     told = answer(box, f"simulate {question}")
     made = box.run(f"plan {question} -o apart.txt")
-    read = answer(box, "simulate apart.txt -H rtx4090")
+    read = answer(box, "simulate apart.txt -H rtx4090 --set gpu.memory_gib=22.9")
     gpu = told.get("tiers", {}).get("gpu", {})
     if made.status or "error" in read or not told["feasible"] or not read["feasible"] or \
             read["tiers"]["gpu"]["apart_bytes"] != gpu["apart_bytes"] or \
@@ -468,7 +468,7 @@ def check_apart_plan(box):
     text = (box.folder / "apart.txt").read_text(encoding="utf-8")
     apart = gpu.get("apart_bytes")
     box.write("less.txt", text.replace(f" apart {apart} ", " "))
-    less = box.run("simulate less.txt -H rtx4090")
+    less = box.run("simulate less.txt -H rtx4090 --set gpu.memory_gib=22.9")
     if less.status != 2 or "over capacity" not in less.err:
         yield f"without what is apart: {less.status} {less.err}"
 
