@@ -169,7 +169,7 @@ TYPED = (
     ("memwall run --backend c", ["cpu", "cuda"], True),
     ("memwall calibrate --backend n", [], True),
     ("memwall list ", ["models", "types", "hwprofiles", "software", "strategies", "optimizers",
-                       "schedules", "data-parallel", "encodings", "devices", "runs"], True),
+                       "schedules", "data-parallel", "gates", "encodings", "devices", "runs"], True),
     ("memwall list models gpt2", ["gpt2", "gpt2-xl"], False),
     ("memwall plan -m llama-3.1-", ["llama-3.1-8b"], False),
     ("memwall simulate -H flat", ["flat-test"], True),

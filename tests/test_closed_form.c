@@ -178,6 +178,8 @@ spread_experts(struct random_request *request, guint32 seed)
     s->ep = 1;
     if (request->model.experts && seed % 3 == 2)
         s->capacity_factor = 0.5 + (double)(seed % 5) / 4;
+    if (request->model.experts)
+        s->gate = (enum mw_gating)(seed / 3 % MW_GATING_COUNT);
     if (!request->model.experts || (s->tp > 1 && s->sequence_parallel != 1) ||
         s->optimizer == MW_OPTIMIZER_MUON)
         return;
