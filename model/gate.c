@@ -69,7 +69,7 @@ mw_model_dropped_share(const struct mw_model *model, const struct mw_shape *shap
     return experts * mean_above(floor(tokens), visits / experts, most) / (floor(tokens) * visits);
 }
 
-/* --- parameters -------------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------ */
 
 /* By the gate's own parameters more, and by the experts that a token visits. */
 int64_t

@@ -306,7 +306,8 @@ int64_t mw_model_active_params(const struct mw_model *model); /* per token, for 
 int64_t mw_model_gate_params(const struct mw_model *model, enum mw_gating gate);
 int64_t mw_model_gate_active_params(const struct mw_model *model, enum mw_gating gate);
 /* What is trained of it: adapters, and own parameters. */
-int64_t mw_model_trained_params(const struct mw_model *model, const struct mw_trained *trained);
+int64_t mw_model_trained_params(const struct mw_model *model, const struct mw_trained *trained,
+                                enum mw_gating gate);
 int64_t mw_model_layer_params(const struct mw_model *model, int64_t layer);
 /* The paper's approximation 12·nl·hd² (ZeRO-Infinity Sec. 3, Eq. 1). */
 int64_t mw_model_params_paper(const struct mw_model *model);
@@ -335,16 +336,16 @@ bool mw_model_validate(const struct mw_model *model, const char *origin, GError 
 /* Whether it is a mixture each of whose layers is known with its own experts, so that these can be
  * spread over ranks. */
 bool mw_model_can_spread(const struct mw_model *model);
+/* Experts that a token visits: as the model has it, unless the gate says it. */
+int64_t mw_model_visits(const struct mw_model *model, enum mw_gating gate);
 /* Rows of a micro-batch that all experts of a layer have together: one for each expert that a token
  * visits, or with a capacity as many as there is room for (GShard, arXiv 2006.16668, Sec. 3.1).  Of
  * them those that a token has. */
-int64_t mw_model_visits(const struct mw_model *model,
-                        enum mw_gating gate); /* of a token, experts */
 int64_t mw_model_expert_rows(const struct mw_model *model, const struct mw_shape *shape);
 int64_t mw_model_filled_rows(const struct mw_model *model, const struct mw_shape *shape);
-/* Of what tokens send to experts, the share that a capacity drops where they choose independently of
- * each other and all experts alike; where these are not alike it is more (docs/MODEL.md 2.17).  0
- * where experts choose. */
+/* Of what tokens send to experts, the share that a capacity drops where they choose independently
+ * of each other and all experts alike; where these are not alike it is more (docs/MODEL.md 2.17).
+ * 0 where experts choose. */
 double mw_model_dropped_share(const struct mw_model *model, const struct mw_shape *shape);
 /* Rows that what the experts of a rank take has room for: as many, or where they are spread all
  * that can come (struct mw_shape, all_visit_one). */

@@ -78,12 +78,14 @@ sum_trained(const struct mw_operators *operators)
 }
 
 int64_t
-mw_model_trained_params(const struct mw_model *model, const struct mw_trained *trained)
+mw_model_trained_params(const struct mw_model *model, const struct mw_trained *trained,
+                        enum mw_gating gate)
 {
     struct mw_shape shape = one_token;
     struct mw_model_walk walk;
 
     shape.trained = *trained;
+    shape.gate = gate;
     mw_model_walk(model, &shape, &walk);
     int64_t params = MW_SUM(sum_trained(&walk.head), sum_trained(&walk.tail));
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)

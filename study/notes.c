@@ -443,6 +443,11 @@ note_gate(const struct mw_sizing *sizing, GPtrArray *notes)
                        " tokens of a micro-batch of a GPU, and all-to-alls are even; which ones "
                        "depends on later tokens too, which a model that generates does not have",
                        gate->name, rows, mw_shape_tokens(&sizing->shape)));
+    if (gate->features & MW_HAS(ROUTER_FP32) && !(sizing->hardware->gpu_fp32_flops > 0))
+        g_ptr_array_add(notes, mw_spelled_printf("{gate=%s}: the profile has no gpu.fp32_tflops: "
+                                                 "the router's products in fp32 are as fast as "
+                                                 "all others",
+                                                 gate->name));
     note_draws(sizing, notes);
     if (share > 0)
         g_ptr_array_add(

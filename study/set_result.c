@@ -91,7 +91,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->updates = mw_sizing_updates(sizing);
     r->drop_layers = s->drop_layers;
     r->trained = mw_setting_trained_text(&s->trained);
-    r->trained_params = mw_model_trained_params(&question->model, &s->trained);
+    r->trained_params = mw_model_trained_params(&question->model, &s->trained, s->gate);
     r->kept_bits = mw_dtype_bits(s->kept_as.dtype);
     r->relu_mask = s->kept_as.relu_mask;
     r->relu_sparsity = s->kept_as.relu_sparsity;

@@ -278,7 +278,7 @@ CONTRADICTIONS = {
     "simulate -m mixtral-8x7b -H dgx-h100 --gate expert-choice --capacity-factor 4.01":
         ["--capacity-factor 4.01: with --gate expert-choice", "give at most 4 for the 2 of 8"],
     "simulate -m mixtral-8x7b -H dgx-h100 --gate gshard --serve 8":
-        ["--gate gshard", "--serve", "give --gate top-k"],
+        ["--gate gshard", "--serve"],
     "run -m mixtral-8x7b -H flat-test --gate switch --data /etc/passwd":
         ["--gate switch: run does not have it; give --gate top-k, or ask `memwall simulate`"],
     "advise -m mixtral-8x7b -H dgx-h100 --search parallel --gate switch":

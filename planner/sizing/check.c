@@ -365,11 +365,6 @@ check_gate(const struct mw_model *model, const struct mw_settings *s, GError **e
         return mw_refuse(error, "{gate=%s}: model %s has no experts%s; give {gate=%s}", gate->name,
                          model->name, model->experts ? " whose layers are known here" : "",
                          mw_gate_name(MW_GATING_TOP_K));
-    if (s->gate != MW_GATING_TOP_K && s->serve)
-        return mw_refuse(error,
-                         "{gate=%s}: {serve} generates by the gate of the model's type; give "
-                         "{gate=%s}",
-                         gate->name, mw_gate_name(MW_GATING_TOP_K));
     return !gate->experts_choose || s->capacity_factor <= most ||
            mw_refuse(
                error,
