@@ -257,7 +257,7 @@ static const struct mw_profile_key keys[] = {
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.experts_whole), 0, 0, NULL},
     MEMORY("activations_kept", "", activations_kept, 1, 10,
            "activations kept without recomputation, as a multiple of those that a fused backward "
-           "needs; default: 1.7, as eager frameworks keep them"),
+           "needs; default: 1.74, the most that eager frameworks keep"),
     MEMORY("softmax_bytes", "bytes", bytes_per_softmax, 1, 16,
            "kept of a stored score for softmax's backward, where that is another tensor than the "
            "one that the product with the values reads; default: the same tensor"),

@@ -900,7 +900,8 @@ asks_to_keep_more(const struct search *search, const struct mw_settings *asked)
 }
 
 /* What was asked for is planned as the same choice of the planner's own, with room for all that the
- * software keeps; only where nothing fits so, with room for what is counted. */
+ * software keeps; only where nothing fits so, with room for what is counted: why it is refused or
+ * does not fit is told of that alone, which takes less. */
 static bool
 search_best(struct search *search, enum mw_strategy strategy, struct mw_choice *choice,
             GError **error)
@@ -909,14 +910,16 @@ search_best(struct search *search, enum mw_strategy strategy, struct mw_choice *
     struct mw_settings asked = question->settings;
 
     asked.strategy = strategy;
-    asked.eager |= asks_to_keep_more(search, &asked);
-    bool stands = asked.eager == question->settings.eager;
-    bool good = choose_batch(search, &asked, choice, stands ? error : NULL);
-    if (!stands && !fits(choice)) {
-        mw_choice_clear(choice);
-        asked.eager = false;
-        good = choose_batch(search, &asked, choice, error);
+    bool good = false;
+    if (!asked.eager && asks_to_keep_more(search, &asked)) {
+        asked.eager = true;
+        good = choose_batch(search, &asked, choice, NULL) && fits(choice);
+        asked.eager = good;
+        if (!good)
+            mw_choice_clear(choice);
     }
+    if (!good)
+        good = choose_batch(search, &asked, choice, error);
     if (good && search->keeps_plan)
         build_plan(choice);
     if (!good)

@@ -538,25 +538,25 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
     note_gate(sizing, notes);
 }
 
+/* `dtype`: of the model's own parameters, which are updated where state has no copy of them. */
 static bool
-is_updated_by(enum mw_host_optimizer kernel, const struct mw_optimizer_row *row)
+is_updated_by(enum mw_host_optimizer kernel, const struct mw_optimizer_row *row,
+              enum mw_dtype dtype)
 {
-    enum mw_dtype parameter = row->dtypes[MW_KEPT_PARAMETER],
-                  moment = row->dtypes[MW_KEPT_MOMENTUM];
-    int bits = parameter == MW_DTYPE_NONE ? 16 : mw_dtype_bits(parameter);
+    enum mw_dtype copy = row->dtypes[MW_KEPT_PARAMETER], moment = row->dtypes[MW_KEPT_MOMENTUM];
 
     if (kernel == MW_HOST_ANY)
         return true;
     return row->rule == (kernel == MW_HOST_LION ? MW_UPDATE_LION : MW_UPDATE_ADAMW) &&
-           mw_dtype_bits(moment) == bits;
+           mw_dtype_bits(moment) == mw_dtype_bits(copy == MW_DTYPE_NONE ? dtype : copy);
 }
 
 static bool
-updates_on_host_by(const struct mw_offers *offers, int optimizer)
+updates_on_host_by(const struct mw_offers *offers, const struct mw_settings *settings)
 {
     for (int i = 0; i < MW_PROFILE_LIST_MAX && offers->host_optimizers[i] >= 0; i++)
         if (is_updated_by((enum mw_host_optimizer)offers->host_optimizers[i],
-                          mw_optimizer_row(optimizer)))
+                          mw_optimizer_row(settings->optimizer), settings->dtype))
             return true;
     return false;
 }
@@ -564,15 +564,15 @@ updates_on_host_by(const struct mw_offers *offers, int optimizer)
 static void
 note_host_optimizer(const struct mw_sizing *sizing, const char *software, GPtrArray *notes)
 {
-    int optimizer = sizing->settings.optimizer;
+    const struct mw_settings *settings = &sizing->settings;
     bool leaves = mw_sizing_state_elements(sizing, MW_TIER_CPU) > 0 ||
                   mw_sizing_state_elements(sizing, MW_TIER_NVME) > 0;
 
-    if (leaves && !mw_settings_updates_on_gpu(&sizing->settings) &&
-        !updates_on_host_by(&sizing->hardware->offers, optimizer))
+    if (leaves && !mw_settings_updates_on_gpu(settings) &&
+        !updates_on_host_by(&sizing->hardware->offers, settings))
         g_ptr_array_add(notes, g_strdup_printf("%s has no CPU optimizer that updates by %s, so it "
                                                "cannot run this plan as it is",
-                                               software, mw_optimizer_name(optimizer)));
+                                               software, mw_optimizer_name(settings->optimizer)));
 }
 
 static void

@@ -136,6 +136,17 @@ def check_in_place(box):
             yield done.err
 
 
+def check_many_tensors(box):
+    """One op of a delayed step names all gradients, of a clipped update."""
+    answer = box.run("plan -m layers=300,hidden=256,heads=4,seq=64 -H rtx4090 -s zero-offload "
+                     "--optimizer adafactor --dpu-start 2 --batch 1 --grad-accum 1")
+    if answer.status:
+        yield answer.err
+    yield from refused(box.run("plan -m layers=30000,hidden=64,heads=4,seq=64 -H dgx-h100 "
+                               "-s zero-offload --optimizer adafactor --dpu-start 2 "
+                               "--batch 1 --grad-accum 1"), ["--dpu-start 2", "adafactor", "65535"])
+
+
 def check_vectors(box):
     """Of Llama 3.1 8B, a number for each row and column; in host memory wherever state is."""
     for name in sixth(BYTES):
@@ -526,6 +537,7 @@ def tests(box):
     yield "state on the host", check_state(box, "-s zero-offload", "cpu")
     yield "vectors of rows and columns", check_vectors(box)
     yield "copies of an update", check_copies(box)
+    yield "many tensors", check_many_tensors(box)
     yield "fp32 parameters in place", check_in_place(box)
     yield "drives", check_drives(box)
     yield "time", check_time(box)

@@ -683,6 +683,7 @@ def check_swapped(box):
 
 def check_refusals(box):
     box.write("part.ini", "[profile]\ndescription = x\n[operators]\nshare = 0.5\n")
+    box.write("untiled.ini", "[profile]\ninherits = dgx-h100\n[gpu]\nmultiprocessors = 0\n")
     box.write("child.ini", "[profile]\ninherits = ideal\n[operators]\nshare = 0.5\n")
     for name, lines in (("kernel", "inherits = ideal\n[attention]\nkernel = fa2, fa9\n"),
                         ("day", "inherits = ideal\ndate = soon\n"),
@@ -708,6 +709,9 @@ def check_refusals(box):
         "--software parent.ini": ["parent.ini: [profile] inherits = idael", "did you mean ideal"],
         "--set software.operators.share=2": ["from 0.01 to 1"],
         "--set software.products.fp8=true": ["software.products.fp8", "gpu.fp8_tile_tflops"],
+        "-H dgx-h100 --set gpu.multiprocessors=0":
+            ["--set gpu.multiprocessors=0: products have no curve", "gpu.matmul_dim=1024;8192"],
+        "-H untiled.ini": ["untiled.ini: [gpu] matmul_dim: is missing", "matmul_dim = 1024; 8192"],
         "-H dgx-h100 --set gpu.fp8_tile_shares=1": ["gpu.fp8_tile_shares", "4 numbers"],
         "-H dgx-a100 --set gpu.fp8_tile_fill=9": ["fp8_tile_tflops", "is missing"],
         "--software deepspeed -s zero-infinity-nvme --optimizer-device nvme --gradient-device cpu":
@@ -757,6 +761,8 @@ def check_host_optimizers(box):
                            ("-s zero-offload --optimizer lion", False),
                            ("-s zero-offload --optimizer adamw-16bit", True),
                            ("-s zero-offload --optimizer adamw-pure", False),
+                           # Moments of 16 bits beside parameters of 32.
+                           ("-s zero-offload --optimizer adamw-pure --dtype fp32", True),
                            ("-s zero-offload --optimizer sgd --set "
                             "'software.offers.host_optimizers=lion, any'", False),
                            ("-s streamed-update --optimizer adamw-8bit", False),
