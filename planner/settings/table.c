@@ -142,10 +142,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_PLACES, "activation-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0,
      0, NULL, NULL, "WHERE", "keep activation checkpoints on gpu, cpu or nvme, or split them"},
     {MW_SETTINGS_MEMORY, "activation-checkpoint-interval", MW_SETTING_INTEGER,
-     FIELD(checkpoint_interval), 0, 1 << 20, NULL, interval_choices, "CI|sqrt",
+     FIELD(checkpoint_interval), 0, 1 << 20, "auto", interval_choices, "CI|sqrt|auto",
      "keep an activation checkpoint every CI layers and recompute the rest in backward; sqrt: "
-     "every square root of their number; 0: keep all activations (default: 1, or 0 where that is "
-     "faster and fits)"},
+     "every square root of their number; 0: keep all activations (default auto: 1, or 0 or fewer "
+     "recomputed layers where that is faster and fits)"},
     {MW_SETTINGS_MEMORY, "checkpoints", MW_SETTING_CHOICE, FIELD(whole_checkpoints), 0, 0, NULL,
      content_choices, "inputs|activations",
      "keep of a layer its input, and recompute the rest in backward, or all its activations, which "
