@@ -12,6 +12,7 @@
 #include "cli/list_model.h"
 #include "cli/runs/list_runs.h"
 #include "plan/encodings.h"
+#include "plan/gates.h"
 #include "plan/optimizers.h"
 #include "report/wrap.h"
 
@@ -271,6 +272,35 @@ list_schedules(struct mw_json_writer *json)
 }
 
 static int
+list_gates(struct mw_json_writer *json)
+{
+    begin(json, "memwall-gates/1", "gates");
+    if (!json)
+        mw_wrap_row(stdout, "gate           runs  ",
+                    "who chooses, of E experts for t tokens; what it adds to the router; tokens of "
+                    "an expert; source");
+    for (int i = 0; i < MW_GATING_COUNT; i++) {
+        const struct mw_gate_row *of = mw_gate_row(i);
+        if (json) {
+            mw_json_begin(json, NULL, '{', true);
+            mw_json_string(json, "gate", of->name);
+            mw_json_boolean(json, "runs", of->runs);
+            mw_json_string(json, "choice", of->choice);
+            mw_json_string(json, "adds", of->adds);
+            mw_json_string(json, "capacity", of->capacity);
+            mw_json_string(json, "source", of->source);
+            mw_json_end(json, '}');
+            continue;
+        }
+        g_autofree char *row = g_strdup_printf("%-13s  %-4s  ", of->name, of->runs ? "yes" : "no");
+        g_autofree char *text =
+            g_strdup_printf("%s; %s; %s; %s", of->choice, of->adds, of->capacity, of->source);
+        mw_wrap_row(stdout, row, text);
+    }
+    return end(json);
+}
+
+static int
 list_data_parallel(struct mw_json_writer *json)
 {
     begin(json, "memwall-data-parallel/1", "data_parallel");
@@ -387,6 +417,7 @@ enum list {
     OPTIMIZERS,
     SCHEDULES,
     DATA_PARALLEL,
+    GATES,
     ENCODINGS,
     DEVICES,
     RUNS,
@@ -394,12 +425,12 @@ enum list {
 };
 
 static const char *const list_names[LISTS + 1] = {
-    "models",    "types",         "hwprofiles", "software", "strategies", "optimizers",
-    "schedules", "data-parallel", "encodings",  "devices",  "runs",       NULL};
+    "models",        "types", "hwprofiles", "software", "strategies", "optimizers", "schedules",
+    "data-parallel", "gates", "encodings",  "devices",  "runs",       NULL};
 
 #define ALL_LISTS                                                                                  \
     "models, types, hwprofiles, software, strategies, optimizers, schedules, data-parallel, "      \
-    "encodings, devices or runs"
+    "gates, encodings, devices or runs"
 
 /* Other names for the same list, which a search by spelling would not find. */
 static const struct {
@@ -450,7 +481,8 @@ check_words(char **words, int count, bool as_json, enum list *list, GError **err
         return mw_refuse(
             error,
             "list: needs one of models, types, hwprofiles, software, strategies, optimizers, "
-            "schedules, data-parallel, encodings, devices and runs; see memwall list --help");
+            "schedules, data-parallel, gates, encodings, devices and runs; see memwall list "
+            "--help");
     if (!parse_list(words[0], list, error))
         return false;
     bool profiles = *list == PROFILES || *list == SOFTWARE;
@@ -486,6 +518,8 @@ answer(enum list list, const char *name, bool as_json)
         return list_schedules(json);
     case DATA_PARALLEL:
         return list_data_parallel(json);
+    case GATES:
+        return list_gates(json);
     case ENCODINGS:
         return list_encodings(json);
     case DEVICES:
@@ -522,9 +556,9 @@ run(int argc, char **argv)
 const struct cli_verb cli_verb_list = {
     .name = "list",
     .summary = "list models, types of models, hardware profiles, software, strategies, optimizers, "
-               "schedules, ways of data parallelism, encodings, devices or runs",
+               "schedules, ways of data parallelism, gates of experts, encodings, devices or runs",
     .arguments = "models [NAME]|types|data-parallel|hwprofiles [NAME]|software [NAME]|strategies|"
-                 "optimizers|schedules|encodings|devices|runs",
+                 "optimizers|schedules|gates|encodings|devices|runs",
     .examples = "memwall list models\n"
                 "memwall list models gpt2\n"
                 "memwall list hwprofiles rtx4090\n"
@@ -538,6 +572,7 @@ const struct cli_verb cli_verb_list = {
         "optimizers: names for --optimizer, and the state that each keeps.\n"
         "schedules: names for --schedule, and how long stages wait for each other.\n"
         "data-parallel: names for --data-parallel, and how old the gradients are.\n"
+        "gates: names for --gate, and what each adds to the router of a mixture.\n"
         "encodings: how activations may be stored until backward needs them, ratios and costs.\n"
         "devices: what run and calibrate can compute on here.\n"
         "runs: runs whose state is on this machine's drives: durable steps, sizes, "

@@ -68,6 +68,8 @@ static const struct mw_launch_rule common[] = {
     {"cp", MW_LAUNCH_REFUSED, NULL, "the files that are written for it keep sequences whole"},
     {"capacity-factor", MW_LAUNCH_REFUSED, NULL,
      "the files that are written for it drop no tokens"},
+    {"gate", MW_LAUNCH_REFUSED, NULL,
+     "the files that are written for it have the gate of the model's type"},
     {"ep", MW_LAUNCH_REFUSED, NULL, "the files that are written for it spread no experts"},
     {"data-parallel", MW_LAUNCH_REFUSED, NULL, "its GPUs wait for the sum of their gradients"},
     {NULL, MW_LAUNCH_LEFT, NULL, NULL},

@@ -41,16 +41,16 @@ set_mlp_widths(const struct mw_model *model, const struct mw_shape *shape, bool 
 {
     int64_t ffn = mw_divide_up(mixture ? model->shared_expert_ffn : model->ffn, shape->tp);
     int64_t expert = mixture ? mw_divide_up(model->expert_ffn, shape->tp) : 0;
+    int64_t visits = mw_model_visits(model, shape->gate);
 
     width[MW_WIDTH_FFN] = ffn;
     width[MW_WIDTH_EXPERT] = expert;
     width[MW_WIDTH_EXPERTS] = mixture ? model->experts : 0;
     width[MW_WIDTH_EXPERTS_HERE] = mixture ? model->experts / MAX(1, shape->ep) : 0;
-    width[MW_WIDTH_INNER] = MW_SUM(ffn, MW_PRODUCT(model->experts_per_token, expert));
+    width[MW_WIDTH_INNER] = MW_SUM(ffn, MW_PRODUCT(visits, expert));
     width[MW_WIDTH_UP] = MW_PRODUCT(model->mlp_matrices - 1, width[MW_WIDTH_INNER]);
-    width[MW_WIDTH_COPIES] = mixture ? MW_PRODUCT(model->experts_per_token, model->hidden) : 0;
-    width[MW_WIDTH_RANK_COPIES] =
-        mixture ? MW_PRODUCT(model->experts_per_token, shape->trained.rank) : 0;
+    width[MW_WIDTH_COPIES] = mixture ? MW_PRODUCT(visits, model->hidden) : 0;
+    width[MW_WIDTH_RANK_COPIES] = mixture ? MW_PRODUCT(visits, shape->trained.rank) : 0;
 }
 
 /* The input of attention and MLP together is kept once, by whoever of attention's needs it. */
@@ -119,20 +119,18 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
 
     for (size_t i = 0; i < G_N_ELEMENTS(features); i++)
         all |= features[i].has ? features[i].feature : 0;
-    return all;
+    return mixture ? all | mw_gate_row(shape->gate)->features : all;
 }
 
-/* Slices that send tokens of their own each have a group of tokens, with a capacity of its own. */
 int64_t
 mw_model_expert_rows(const struct mw_model *model, const struct mw_shape *shape)
 {
-    int64_t tokens = mw_divide_up(MW_PRODUCT(shape->sequences, shape->seq), MAX(1, shape->cp));
-    int64_t groups = shape->ep > 1 && shape->sequence_parallel ? shape->tp : 1;
+    int64_t tokens = mw_shape_tokens(shape), groups = mw_shape_expert_groups(shape);
+    int64_t visits = mw_model_visits(model, shape->gate);
 
     if (!(shape->capacity_factor > 0) || !model->experts)
-        return MW_PRODUCT(tokens, model->experts_per_token);
-    double share =
-        (double)tokens / (double)groups * (double)model->experts_per_token / (double)model->experts;
+        return MW_PRODUCT(tokens, visits);
+    double share = (double)tokens / (double)groups * (double)visits / (double)model->experts;
     return MW_PRODUCT(groups, model->experts,
                       MAX(1, (int64_t)ceil(share * shape->capacity_factor - 1e-9)));
 }
@@ -143,6 +141,8 @@ mw_model_filled_rows(const struct mw_model *model, const struct mw_shape *shape)
     struct mw_shape unlimited = *shape;
 
     unlimited.capacity_factor = 0;
+    if (mw_gate_row(shape->gate)->experts_choose)
+        return mw_model_expert_rows(model, shape);
     return MIN(mw_model_expert_rows(model, shape), mw_model_expert_rows(model, &unlimited));
 }
 
@@ -151,11 +151,10 @@ mw_model_expert_room(const struct mw_model *model, const struct mw_shape *shape)
 {
     int64_t ep = MAX(1, shape->ep), here = model->experts / ep;
     int64_t rows = mw_model_expert_rows(model, shape);
-    int64_t tokens = mw_divide_up(MW_PRODUCT(shape->sequences, shape->seq), MAX(1, shape->cp));
 
     if (ep == 1 || !shape->all_visit_one || shape->capacity_factor > 0)
         return rows;
-    return MW_PRODUCT(ep, tokens, MIN(model->experts_per_token, here));
+    return MW_PRODUCT(ep, mw_shape_tokens(shape), MIN(mw_model_visits(model, shape->gate), here));
 }
 
 struct mw_walk
@@ -167,10 +166,12 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
     int64_t fp32_bytes = mw_dtype_element_bytes(MW_DTYPE_FP32);
     struct mw_walk walk = {
         .model = model,
-        .tokens = mw_divide_up(MW_PRODUCT(shape->sequences, shape->seq), MAX(1, shape->cp)),
+        .tokens = mw_shape_tokens(shape),
         .cp = MAX(1, shape->cp),
         .context = shape->context,
-        .limited = block.experts && shape->capacity_factor > 0,
+        .limited =
+            block.experts && (shape->capacity_factor > 0 ||
+                              mw_model_visits(model, shape->gate) != model->experts_per_token),
         .expert_rows = block.experts ? mw_model_expert_rows(model, shape) : 0,
         .room_rows = block.experts ? mw_model_expert_room(model, shape) : 0,
         .filled_rows = block.experts ? mw_model_filled_rows(model, shape) : 0,
@@ -309,6 +310,8 @@ add_product(struct mw_operator_info *info, const struct mw_walk *walk,
     bool of_experts =
         parameter->kind == MW_PARAMETER_EXPERTS || parameter->kind == MW_PARAMETER_EXPERTS_TWIN;
     int64_t count = of_experts ? width[MW_WIDTH_EXPERTS_HERE] : 1;
+    bool wide =
+        parameter->rows == MW_WIDTH_EXPERTS && mw_dims_have(&walk->dims, MW_HAS(ROUTER_FP32));
 
     if (!n || !k)
         return;
@@ -322,10 +325,11 @@ add_product(struct mw_operator_info *info, const struct mw_walk *walk,
         last->n = MW_SUM(last->n, n);
         return;
     }
-    take_product(
-        info,
-        (struct mw_work_product){
-            .m = mw_divide_up(rows, count), .n = n, .k = k, .count = count, .dtype = walk->dtype});
+    take_product(info, (struct mw_work_product){.m = mw_divide_up(rows, count),
+                                                .n = n,
+                                                .k = k,
+                                                .count = count,
+                                                .dtype = wide ? MW_DTYPE_FP32 : walk->dtype});
     info->launches++;
 }
 
@@ -740,7 +744,9 @@ mw_walk_finish(struct mw_operator_info *info, const struct mw_walk *walk)
     info->weights = weights_of(walk, row, info);
     if (walk->product_dtype != MW_DTYPE_NONE && mw_operator_takes_fp8(info->operator_))
         for (uint32_t i = 0; i < info->product_count; i++)
-            info->products[i].dtype = walk->product_dtype;
+            info->products[i].dtype = info->products[i].dtype == walk->dtype
+                                          ? walk->product_dtype
+                                          : info->products[i].dtype;
     if (is_widened(info))
         add_widening(info, walk);
     if (row->place == MW_PLACE_HEAD && !info->trained)

@@ -17,6 +17,7 @@
 #include "families/family.h"
 #include "plan/decoder.h"
 #include "plan/encodings.h"
+#include "plan/gates.h"
 #include "plan/plan.h"
 
 /* A count that is a line in the tokens s of a sequence: (slope·s + constant) / divisor, rounded
@@ -199,9 +200,10 @@ struct mw_shape {
     /* What spread experts take has room for all tokens of these ranks to come to one; else for even
      * shares. */
     bool all_visit_one;
+    enum mw_gating gate; /* of mixtures */
     double
         capacity_factor; /* of experts, for each an even share of tokens times this; 0 or less: no
-                             * limit, and an even share */
+                             * limit, and an even share, whatever the gate has by default */
     bool flash_attention;
     bool scores_again;   /* selective recomputation, where attention stores scores */
     enum mw_dtype dtype; /* of activations; MW_DTYPE_NONE: one of 16 bits */
@@ -210,6 +212,12 @@ struct mw_shape {
     struct mw_kept_as kept_as;
     enum mw_dtype product_dtype; /* of the operands of a block's products; MW_DTYPE_NONE: dtype */
 };
+
+/* Tokens of a rank's micro-batch. */
+int64_t mw_shape_tokens(const struct mw_shape *shape);
+/* Groups of them, each of which has its own part of the experts' capacity: slices that send tokens
+ * of their own have one each. */
+int64_t mw_shape_expert_groups(const struct mw_shape *shape);
 
 #define MW_LAYER_OPERATORS_MAX 12
 
@@ -294,8 +302,12 @@ mw_model_is_gated(const struct mw_model *model)
 
 int64_t mw_model_params(const struct mw_model *model);        /* exact, whole model */
 int64_t mw_model_active_params(const struct mw_model *model); /* per token, for mixtures */
+/* The same with another gate of mixtures whose layers are known (mw_model_can_spread). */
+int64_t mw_model_gate_params(const struct mw_model *model, enum mw_gating gate);
+int64_t mw_model_gate_active_params(const struct mw_model *model, enum mw_gating gate);
 /* What is trained of it: adapters, and own parameters. */
-int64_t mw_model_trained_params(const struct mw_model *model, const struct mw_trained *trained);
+int64_t mw_model_trained_params(const struct mw_model *model, const struct mw_trained *trained,
+                                enum mw_gating gate);
 int64_t mw_model_layer_params(const struct mw_model *model, int64_t layer);
 /* The paper's approximation 12·nl·hd² (ZeRO-Infinity Sec. 3, Eq. 1). */
 int64_t mw_model_params_paper(const struct mw_model *model);
@@ -324,11 +336,17 @@ bool mw_model_validate(const struct mw_model *model, const char *origin, GError 
 /* Whether it is a mixture each of whose layers is known with its own experts, so that these can be
  * spread over ranks. */
 bool mw_model_can_spread(const struct mw_model *model);
+/* Experts that a token visits: as the model has it, unless the gate says it. */
+int64_t mw_model_visits(const struct mw_model *model, enum mw_gating gate);
 /* Rows of a micro-batch that all experts of a layer have together: one for each expert that a token
  * visits, or with a capacity as many as there is room for (GShard, arXiv 2006.16668, Sec. 3.1).  Of
  * them those that a token has. */
 int64_t mw_model_expert_rows(const struct mw_model *model, const struct mw_shape *shape);
 int64_t mw_model_filled_rows(const struct mw_model *model, const struct mw_shape *shape);
+/* Of what tokens send to experts, the share that a capacity drops where they choose independently
+ * of each other and all experts alike; where these are not alike it is more (docs/MODEL.md 2.17).
+ * 0 where experts choose. */
+double mw_model_dropped_share(const struct mw_model *model, const struct mw_shape *shape);
 /* Rows that what the experts of a rank take has room for: as many, or where they are spread all
  * that can come (struct mw_shape, all_visit_one). */
 int64_t mw_model_expert_room(const struct mw_model *model, const struct mw_shape *shape);

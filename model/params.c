@@ -37,8 +37,8 @@ blocks_of(const struct mw_model *model, int kind)
     return mw_model_count_blocks(model, (enum mw_block_kind)kind, 0, model->layers);
 }
 
-int64_t
-mw_model_params(const struct mw_model *model)
+static int64_t
+params_of(const struct mw_model *model, const struct mw_shape *shape)
 {
     int64_t params = end_params(model);
 
@@ -46,10 +46,25 @@ mw_model_params(const struct mw_model *model)
         return MW_SUM(params, mw_mixed_params(model, false));
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
         struct mw_operator_info info[MW_LAYER_OPERATORS_MAX];
-        int count = mw_model_block(model, (enum mw_block_kind)kind, &one_token, info);
+        int count = mw_model_block(model, (enum mw_block_kind)kind, shape, info);
         params = MW_SUM(params, MW_PRODUCT(blocks_of(model, kind), sum_params(info, count)));
     }
     return params;
+}
+
+int64_t
+mw_model_params(const struct mw_model *model)
+{
+    return params_of(model, &one_token);
+}
+
+int64_t
+mw_model_gate_params(const struct mw_model *model, enum mw_gating gate)
+{
+    struct mw_shape shape = one_token;
+
+    shape.gate = gate;
+    return params_of(model, &shape);
 }
 
 static int64_t
@@ -63,12 +78,14 @@ sum_trained(const struct mw_operators *operators)
 }
 
 int64_t
-mw_model_trained_params(const struct mw_model *model, const struct mw_trained *trained)
+mw_model_trained_params(const struct mw_model *model, const struct mw_trained *trained,
+                        enum mw_gating gate)
 {
     struct mw_shape shape = one_token;
     struct mw_model_walk walk;
 
     shape.trained = *trained;
+    shape.gate = gate;
     mw_model_walk(model, &shape, &walk);
     int64_t params = MW_SUM(sum_trained(&walk.head), sum_trained(&walk.tail));
     for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++)

@@ -13,7 +13,8 @@ struct mw_walk {
     enum mw_context context;
     int64_t shares; /* into which slices divide the tokens of what they do not slice; 1: not */
     int64_t sequences, text; /* text: tokens of a sequence of the model, of which lines speak */
-    bool limited;            /* experts have a capacity */
+    bool limited;            /* experts have a capacity, or a token visits others than the model
+                              * says */
     int64_t expert_rows, filled_rows; /* of all experts of a mixture: mw_model_expert_rows */
     int64_t room_rows;                /* that there is room for: mw_model_expert_room */
     int64_t window;                   /* of attention; 0: it sees all keys */

@@ -198,9 +198,11 @@ static const struct mw_operator_parameter mlp_up_parameters[] = {
     MATRIX(EXPERTS, EXPERT, HIDDEN, EXPERT_GATE, .when = MW_HAS(EXPERTS_WITHIN) | MW_HAS(GATE)),
     MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, EXPERT_UP, .when = MW_HAS(EXPERTS_WITHIN)),
     MATRIX(MATRIX, EXPERTS, HIDDEN, ROUTER, .when = MW_HAS(EXPERTS_WITHIN)),
+    MATRIX(MATRIX, EXPERTS, HIDDEN, NONE, .when = MW_HAS(EXPERTS_WITHIN) | MW_HAS(ROUTER_NOISE)),
     MATRIX(MATRIX, FFN, HIDDEN, GATE, .when = MW_HAS(GATE)),
     MATRIX(TWIN, FFN, HIDDEN, UP, ALWAYS),
     MATRIX(MATRIX, EXPERTS, HIDDEN, ROUTER, .when = MW_HAS(EXPERTS_SPREAD)),
+    MATRIX(MATRIX, EXPERTS, HIDDEN, NONE, .when = MW_HAS(EXPERTS_SPREAD) | MW_HAS(ROUTER_NOISE)),
     BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_WITHIN) | MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
     BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_WITHIN) | MW_HAS(MLP_BIAS)),
     BIAS(BIAS, EXPERTS, NONE, MW_HAS(EXPERTS) | MW_HAS(ROUTER_BIAS)),
@@ -210,7 +212,29 @@ static const struct mw_operator_parameter mlp_up_parameters[] = {
 };
 
 /* The router has an fp32 softmax (read and write), which the gradient of its input also needs, and
- * a copy that sorts tokens by expert. */
+ * a copy that sorts tokens by expert.
+ *
+ * Noise (Shazeer et al., arXiv 1701.06538, Eq. 4), forward: softplus reads the second product and
+ * writes; normal draws are written; their sum reads the first product, softplus and draws, and
+ * writes: 7 fp32 passes.  Backward: the gradient of softplus reads the scores' gradient and the
+ * draws, and writes; that of the second product reads this and the product, and writes: 6.  Kept:
+ * the second product, the draws.  The loss of load (Eq. 8 to 11), forward: probabilities read the
+ * first product, softplus and scores, and are written, their sum over the tokens reads them: 5.
+ * Backward reads the first product, softplus and draws and writes two gradients, each added to
+ * another (two reads and a write): 11.  Kept: the first product, softplus.
+ *
+ * A sum over the tokens, of importance (Eq. 6), or of probabilities (Switch, arXiv 2101.03961,
+ * Eq. 6; GShard, arXiv 2006.16668, Algorithm 1), reads them; its gradient is added to theirs, read
+ * and written.
+ *
+ * In fp32 (Switch, Sec. 2.4) the input is cast, forward: read and written, and its gradient
+ * backward; the gradient of the weights takes the cast one.
+ *
+ * A draw for each token is written and read, beside the second expert's weight (GShard,
+ * Algorithm 1).
+ *
+ * Experts that choose (Zhou et al., arXiv 2202.09368, Sec. 3.2) read the probabilities for a top-k
+ * over the tokens. */
 static const struct mw_operator_pass mlp_up_passes[] = {
     PASS(HIDDEN, .kept = 1, .of_weights = true, .when = MW_HAS(MLP_KEEPS_INPUT)),
     PASS(UP, .backward = 1, .of_weights = true, .when = MW_HAS(MLP_BIAS)),
@@ -219,6 +243,22 @@ static const struct mw_operator_pass mlp_up_passes[] = {
     PASS(COPIES, .kept = 1, .of_weights = true, .when = MW_HAS(EXPERTS)),
     PASS(EXPERTS, .forward = 2, .backward = 2, .kept = 1, .launches = 1, .element = MW_ELEMENT_FP32,
          .when = MW_HAS(EXPERTS)),
+    PASS(EXPERTS, .forward = 7, .backward = 6, .kept = 2, .launches = 3, .element = MW_ELEMENT_FP32,
+         .when = MW_HAS(ROUTER_NOISE)),
+    PASS(EXPERTS, .forward = 5, .backward = 11, .kept = 2, .launches = 2,
+         .element = MW_ELEMENT_FP32, .when = MW_HAS(ROUTER_NOISE)),
+    PASS(EXPERTS, .forward = 1, .backward = 2, .launches = 1, .element = MW_ELEMENT_FP32,
+         .when = MW_HAS(ROUTER_SUMS)),
+    PASS(HIDDEN, .forward = 1, .backward = 1, .launches = 1,
+         .when = MW_HAS(ROUTER_FP32) | MW_HAS(NARROW)),
+    PASS(HIDDEN, .forward = 1, .backward = 1, .element = MW_ELEMENT_FP32,
+         .when = MW_HAS(ROUTER_FP32) | MW_HAS(NARROW)),
+    PASS(HIDDEN, .kept = 1, .of_weights = true, .element = MW_ELEMENT_FP32,
+         .when = MW_HAS(ROUTER_FP32) | MW_HAS(NARROW)),
+    PASS(ONE, .forward = 3, .launches = 2, .element = MW_ELEMENT_FP32,
+         .when = MW_HAS(ROUTER_DRAWS)),
+    PASS(EXPERTS, .forward = 1, .launches = 1, .element = MW_ELEMENT_FP32,
+         .when = MW_HAS(ROUTER_BY_EXPERT)),
     END,
 };
 

@@ -104,6 +104,12 @@ enum mw_feature {
     MW_FEATURE_EXPERTS_WITHIN,  /* which belong to the MLP's operators, */
     MW_FEATURE_EXPERTS_SPREAD,  /* or some, which have operators of their own: */
     MW_FEATURE_EXPERTS_SEVERAL, /* more than one */
+    /* What the mixture's gate (plan/gates.h) adds to its router: */
+    MW_FEATURE_ROUTER_NOISE,     /* of a size that a second matrix says, and its loss of load */
+    MW_FEATURE_ROUTER_SUMS,      /* a loss of the sums of each expert's weights over the tokens */
+    MW_FEATURE_ROUTER_FP32,      /* inputs and product of 32 bits */
+    MW_FEATURE_ROUTER_DRAWS,     /* one for each token */
+    MW_FEATURE_ROUTER_BY_EXPERT, /* scores are sorted over the tokens */
     MW_FEATURE_PLAIN_ATTENTION,
     MW_FEATURE_LATENT_ATTENTION,
     MW_FEATURE_QUERY_LATENT,

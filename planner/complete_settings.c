@@ -742,9 +742,28 @@ mw_settings_check(const struct mw_request *request, const struct mw_settings *as
                               : mw_sizing_check_settings(trial.model, &s, error));
 }
 
+/* The gates that `run` has, separated by "or"; g_free it. */
+static char *
+gates_that_run(void)
+{
+    g_autoptr(GString) names = g_string_new(NULL);
+
+    for (int i = 0; i < MW_GATING_COUNT; i++)
+        if (mw_gate_row(i)->runs)
+            g_string_append_printf(names, "%s%s", names->len ? " or " : "", mw_gate_name(i));
+    return g_strdup(names->str);
+}
+
 bool
 mw_settings_run(const struct mw_settings *s, GError **error)
 {
+    g_autofree char *gates = gates_that_run();
+
+    if (!mw_gate_row((int)s->gate)->runs)
+        return mw_refuse(error,
+                         "{gate=%s}: run does not have it; give {gate=%s}, or ask `memwall "
+                         "simulate`",
+                         mw_gate_name((int)s->gate), gates);
     if (s->capacity_factor > 0 && (s->tp > 1 || s->cp > 1))
         return mw_refuse(error,
                          "{capacity-factor=%.15g}: run limits whole experts, of whole sequences; "

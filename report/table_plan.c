@@ -121,6 +121,8 @@ add_batch(struct mw_grid *grid, const struct mw_result *r)
         mw_grid_row(grid, "sequences over", integer_text(r->cp), context, NULL);
     if (r->ep > 1)
         mw_grid_row(grid, "experts over", integer_text(r->ep), "GPUs", NULL);
+    if (r->gate)
+        mw_grid_row(grid, "gate of experts", r->gate, NULL);
     if (r->capacity_factor > 0)
         mw_grid_row(grid, "capacity of experts", mw_format_significant(r->capacity_factor), NULL);
 }

@@ -109,7 +109,7 @@ mw_kernel_heads_share(const struct mw_hardware *hardware, double head_dim, bool 
 double
 mw_kernel_dtype_share(const struct mw_hardware *hardware, enum mw_dtype dtype)
 {
-    return mw_dtype_row(dtype)->products == MW_PRODUCTS_FP32
+    return mw_dtype_row(dtype)->products == MW_PRODUCTS_FP32 && hardware->gpu_fp32_flops > 0
                ? hardware->gpu_fp32_flops / hardware->gpu_peak_flops
                : 1;
 }

@@ -75,7 +75,8 @@ double mw_kernel_heads_share(const struct mw_hardware *hardware, double head_dim
 int64_t mw_kernel_curve_head_dim(const struct mw_hardware *hardware, int64_t head_dim);
 
 /* The rate of products of a type as a share of that of 16 bits.  Profiles have a peak for fp32 and
- * no curve, so fp32 products are assumed to reach the same share of their peak. */
+ * no curve, so fp32 products are assumed to reach the same share of their peak; without a peak of
+ * theirs they are as fast. */
 double mw_kernel_dtype_share(const struct mw_hardware *hardware, enum mw_dtype dtype);
 
 /* The rate of the slowest of so many GPUs, for which all others wait, as a share of that of one: 1

@@ -85,7 +85,7 @@ walk_sequences(const struct mw_request *request, const struct mw_settings *setti
 
     shape.sequences = sequences;
     shape.tp = shape.cp = 1;
-    if (shape.capacity_factor > 1) /* what is filled up is rounded: a bound leaves it out */
+    if (shape.capacity_factor >= 1) /* what is filled up is rounded: a bound leaves it out */
         shape.capacity_factor = 0;
     mw_model_walk(request->model, &shape, walk);
 }

@@ -127,6 +127,18 @@ tiles_of(const struct mw_class_info *class, int operator_)
     return 1;
 }
 
+/* A closed form has one rate of products, that of the step's type: of slower ones it has as many
+ * more FLOPs.  The first product sets the rate of an operator. */
+static double
+slowdown_of(const struct mw_sizing *s, const struct mw_hardware *hardware,
+            const struct mw_operator_info *info)
+{
+    if (!info->product_count)
+        return 1;
+    return mw_kernel_dtype_share(hardware, s->settings.dtype) /
+           mw_kernel_dtype_share(hardware, (enum mw_dtype)info->products[0].dtype);
+}
+
 static void
 add_shape(const struct mw_hardware *hardware, const struct mw_operator_info *info, double blocks,
           int64_t parts, int64_t chunks, bool backward, struct mw_closed_shape *shape)
@@ -160,8 +172,8 @@ add_shapes(const struct mw_sizing *s, const struct mw_hardware *hardware, enum m
         const struct mw_operator_info *info = &class->operators[i];
         int64_t chunks = mw_sizing_token_parts(s, info->operator_);
         for (int backward = 0; info->product_count && class->blocks && backward < 2; backward++) {
-            add_shape(hardware, info, class->blocks, tiled ? tiles_of(class, i) : 1, chunks,
-                      backward, shapes++);
+            add_shape(hardware, info, class->blocks * slowdown_of(s, hardware, info),
+                      tiled ? tiles_of(class, i) : 1, chunks, backward, shapes++);
             block->shape_count++;
         }
     }
@@ -178,17 +190,18 @@ add_class(const struct mw_sizing *s, const struct mw_hardware *hardware, enum mw
         const struct mw_operator_info *info = &class->operators[i];
         double blocks = class->blocks, parts = tiled ? tiles_of(class, i) : 1;
         int64_t chunks = mw_sizing_token_parts(s, info->operator_);
+        double flops = blocks * slowdown_of(s, hardware, info);
         const struct mw_operator_row *row = mw_operator_row(info->operator_);
         struct mw_closed_products *products = row->attends ? &block->attention : &block->weights;
         double skipped = row->attends ? mw_kernel_skipped(hardware, &info->attention) : 1;
-        products->forward_flops += blocks * info->forward_flops / skipped;
-        products->backward_flops += blocks * info->backward_flops / skipped;
+        products->forward_flops += flops * info->forward_flops / skipped;
+        products->backward_flops += flops * info->backward_flops / skipped;
         if (info->trained && info->backward_flops && !row->attends)
-            products->weight_flops += blocks * info->forward_flops;
+            products->weight_flops += flops * info->forward_flops;
         const struct mw_work_product *first = &info->products[0];
         int64_t k = row->attends ? mw_kernel_curve_head_dim(hardware, first->k) : first->k;
         if (info->product_count)
-            products->size += blocks * info->forward_flops / skipped *
+            products->size += flops * info->forward_flops / skipped *
                               mw_kernel_size(MAX(1, first->m / chunks), first->n, k) / cbrt(parts);
         if (row->attends)
             products->head_dim += blocks * info->forward_flops / skipped *

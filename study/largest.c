@@ -25,7 +25,7 @@ find_row(const struct mw_question *question, enum mw_strategy strategy, struct m
     *row = (struct mw_largest){strategy, model.layers, NAN, NAN, more};
     if (model.layers > 0) {
         model.dense_layers = MIN(model.dense_layers, model.layers);
-        row->params = (double)mw_model_params(&model);
+        row->params = (double)mw_model_gate_params(&model, asked.gate);
         row->paper_params = (double)mw_model_params_paper(&model);
     }
     return model.layers >= 0;

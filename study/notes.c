@@ -387,6 +387,56 @@ tokens_of_expert(const struct mw_sizing *sizing)
            (double)model->experts;
 }
 
+/* GShard, Sec. 2.2: a token's second expert is taken with a probability of twice its weight, which
+ * no dimension says: what is counted is that all are. */
+static void
+note_draws(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_gate_row *gate = mw_gate_row((int)sizing->shape.gate);
+    double even = (double)mw_shape_tokens(&sizing->shape) / (double)sizing->model->experts;
+
+    if (gate->may_skip)
+        g_ptr_array_add(notes, mw_spelled_printf(
+                                   "{gate=%s}: between %.0f and %.0f tokens of a micro-batch of a "
+                                   "GPU go to an expert on average, as second experts are drawn; "
+                                   "counted is its capacity",
+                                   gate->name, even, 2 * even));
+}
+
+/* What is dropped, as far as it follows from the capacity. */
+static void
+note_gate(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_gate_row *gate = mw_gate_row((int)sizing->shape.gate);
+    int64_t rows = mw_model_expert_rows(sizing->model, &sizing->shape) / sizing->model->experts;
+    double share = mw_model_dropped_share(sizing->model, &sizing->shape);
+
+    if (sizing->shape.gate == MW_GATING_TOP_K || !sizing->fits)
+        return;
+    if (gate->experts_choose)
+        g_ptr_array_add(
+            notes, mw_spelled_printf(
+                       "{gate=%s}: each expert takes %" G_GINT64_FORMAT " of the %" G_GINT64_FORMAT
+                       " tokens of a micro-batch of a GPU, and all-to-alls are even; which ones "
+                       "depends on later tokens too, which a model that generates does not have",
+                       gate->name, rows, mw_shape_tokens(&sizing->shape)));
+    if (gate->features & MW_HAS(ROUTER_FP32) && !(sizing->hardware->gpu_fp32_flops > 0))
+        g_ptr_array_add(notes, mw_spelled_printf("{gate=%s}: the profile has no gpu.fp32_tflops: "
+                                                 "the router's products in fp32 are as fast as "
+                                                 "all others",
+                                                 gate->name));
+    note_draws(sizing, notes);
+    if (share > 0)
+        g_ptr_array_add(
+            notes, mw_spelled_printf(
+                       "{gate=%s}: an expert takes at most %" G_GINT64_FORMAT
+                       " of the %" G_GINT64_FORMAT " tokens of a micro-batch of a GPU; "
+                       "where tokens choose independently of each other%s, at least %.2g%% "
+                       "of what they send is dropped",
+                       gate->name, rows, mw_shape_tokens(&sizing->shape),
+                       gate->may_skip ? " and all second experts are drawn" : "", 100 * share));
+}
+
 /* What a capacity drops even where experts are visited evenly, and what it leaves of a tile. */
 static void
 note_capacity(const struct mw_sizing *sizing, GPtrArray *notes)
@@ -396,12 +446,13 @@ note_capacity(const struct mw_sizing *sizing, GPtrArray *notes)
 
     if (!sizing->fits || !(factor > 0))
         return;
-    if (factor < 1)
+    if (factor < 1 && !mw_gate_row((int)sizing->shape.gate)->experts_choose)
         g_ptr_array_add(notes,
                         mw_spelled_printf("{capacity-factor=%.15g}: at least %.3g%% of what tokens "
                                           "send to experts is dropped",
                                           factor, 100 * (1 - factor)));
-    double most = (double)sizing->model->experts / (double)sizing->model->experts_per_token;
+    double most =
+        (double)sizing->model->experts / (double)mw_model_visits(sizing->model, sizing->shape.gate);
     if (factor > most)
         g_ptr_array_add(notes,
                         mw_spelled_printf("{capacity-factor=%.15g}: above %.3g an expert has more "
@@ -461,6 +512,7 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
                                         "predictions were 19 to 77% too fast"));
     note_few_tokens(sizing, notes);
     note_capacity(sizing, notes);
+    note_gate(sizing, notes);
 }
 
 /* `dtype`: of the model's own parameters, which are updated where state has no copy of them. */

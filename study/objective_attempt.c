@@ -103,14 +103,14 @@ set_models(struct mw_objective_attempt *attempt)
             .trained = member->part->trained,
             .scores = member->part->scores,
             .without_adapters = member->without_adapters,
-            .params = mw_model_params(&member->question.model),
+            .params = mw_model_gate_params(&member->question.model, member->question.settings.gate),
             .home = sizing ? (enum mw_tier)sizing->param_home[0] : attempt->tier,
         };
         memcpy(model->name, member->question.model.name, sizeof model->name);
         memcpy(model->resident_bytes, member->resident, sizeof model->resident_bytes);
         if (sizing)
-            model->trained_params =
-                mw_model_trained_params(&member->question.model, &sizing->settings.trained);
+            model->trained_params = mw_model_trained_params(
+                &member->question.model, &sizing->settings.trained, sizing->settings.gate);
         if (member->without_adapters)
             model->home = out->models[0].home;
     }

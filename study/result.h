@@ -155,6 +155,7 @@ struct mw_result {
     int64_t cp;                 /* GPUs that share the tokens of sequences; 1: none do */
     const char *cp_kind;        /* how these compute attention; NULL: none do */
     bool sequence_parallel;     /* tensor slices share the tokens of norms and residuals */
+    const char *gate;           /* of mixtures; NULL: as the model's type has it */
     double capacity_factor;     /* of experts; 0 or less: no limit */
     int64_t ep;                 /* GPUs over which experts are spread; 1: over none */
     int checkpoint_bits;        /* of an element of an activation checkpoint; 0: as dtype */

@@ -38,8 +38,8 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     mw_result_set_profiles(question, r);
     r->strategy = g_strdup(mw_strategy_name(s->strategy));
     r->asked = mw_asked_texts(question, s);
-    r->params = mw_model_params(&question->model);
-    r->active_params = mw_model_active_params(&question->model);
+    r->params = mw_model_gate_params(&question->model, s->gate);
+    r->active_params = mw_model_gate_active_params(&question->model, s->gate);
     r->paper_params = mw_model_params_paper(&question->model);
     r->nodes = s->nodes;
     r->gpus_per_node = s->gpus_per_node;
@@ -47,7 +47,8 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->cp = s->cp;
     r->cp_kind = s->cp > 1 ? mw_context_name(s->cp_kind) : NULL;
     r->ep = s->ep;
-    r->capacity_factor = s->capacity_factor;
+    r->gate = s->gate != MW_GATING_TOP_K ? mw_gate_name((int)s->gate) : NULL;
+    r->capacity_factor = sizing->shape.capacity_factor;
     r->seq = s->seq;
     r->grad_accum = s->grad_accum;
     r->micro_batch = s->micro_batch;
@@ -90,7 +91,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->updates = mw_sizing_updates(sizing);
     r->drop_layers = s->drop_layers;
     r->trained = mw_setting_trained_text(&s->trained);
-    r->trained_params = mw_model_trained_params(&question->model, &s->trained);
+    r->trained_params = mw_model_trained_params(&question->model, &s->trained, s->gate);
     r->kept_bits = mw_dtype_bits(s->kept_as.dtype);
     r->relu_mask = s->kept_as.relu_mask;
     r->relu_sparsity = s->kept_as.relu_sparsity;

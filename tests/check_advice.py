@@ -653,6 +653,38 @@ def check_capacity():
             yield f"{seq} tokens, factor {factor}: {said}"
 
 
+def dropped_share(tokens, visits, experts, rows):
+    """Of what tokens send to experts that they choose independently of each other."""
+    p = visits / experts
+    above = sum((k - rows) * math.comb(tokens, k) * p**k * (1 - p)**(tokens - k)
+                for k in range(rows + 1, tokens + 1))
+    return f"at least {100 * experts * above / (tokens * visits):.2g}% of what they send"
+
+
+def check_gates():
+    """128 tokens and 8 experts: a token visits 2, or with switch 1."""
+    words = ("-m mixtral-8x7b -H dgx-h100 --nodes 2 --batch 1 --grad-accum 1 --ep 2 "
+             "-s zero3 --seq 128").split()
+    for gate, texts in (
+            ("top-k", ()), ("noisy-top-k", ()),
+            ("switch", ("at most 16 of the 128 tokens", dropped_share(128, 1, 8, 16))),
+            ("switch --capacity-factor 1.5", ("at most 24 of", dropped_share(128, 1, 8, 24))),
+            ("gshard", ("between 16 and 32 tokens", "all second experts are drawn",
+                        dropped_share(128, 2, 8, 32))),
+            ("gshard --capacity-factor 0.25", ("at most 8 of", dropped_share(128, 2, 8, 8))),
+            ("expert-choice", ("takes 32 of the 128 tokens",)),
+            ("expert-choice --capacity-factor 0.5", ("takes 16 of the 128 tokens",))):
+        answer = simulate([*words, "--gate", *gate.split()])
+        notes = "; ".join(note for note in answer["notes"] if "--gate" in note)
+        missing = [text for text in texts if text not in notes]
+        if missing or bool(texts) != bool(notes):
+            yield f"{gate}: {missing} in {notes}"
+        if ("what tokens send" in " ".join(answer["notes"])) != (gate.endswith("0.25")):
+            yield f"{gate}: {answer['notes']}"
+        if answer["settings"].get("gate", "top-k") != gate.split()[0]:
+            yield f"{gate}: {answer['settings']}"
+
+
 def tests():
     for request in sample(REQUESTS):
         words = request.split()
@@ -687,6 +719,7 @@ def tests():
     yield "idle", check_idle()
     yield "interval", check_interval()
     yield "capacity of experts", check_capacity()
+    yield "gates of experts", check_gates()
 
 
 if __name__ == "__main__":

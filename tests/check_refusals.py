@@ -73,7 +73,7 @@ CONTRADICTIONS = {
     "advise -m gpt2 --tokens 1B --machines rtx4090 --over=": ["--over", "KEY=VALUE"],
     "--json simulate": ["--json: a verb goes first", "simulate"],
     "list": ["models, types, hwprofiles, software, strategies, optimizers, schedules, "
-             "data-parallel, encodings, devices and runs"],
+             "data-parallel, gates, encodings, devices and runs"],
     "train -m gpt2": ["unknown verb \"train\"; did you mean run?"],
     "simulate -m gpt2 -H h100x8": ["did you mean 8xh100?"],
     "plan -m gpt2 -H gb200-nvl72 --nodes 60000": [
@@ -124,7 +124,7 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test --batch 1e-4 --tp 2": ["must be a number from 0.001 to"],
     "list cats": [
         "list cats: must be models, types, hwprofiles, software, strategies, optimizers, "
-        "schedules, data-parallel, encodings, devices or runs"],
+        "schedules, data-parallel, gates, encodings, devices or runs"],
     "list models gpt9": ["gpt9", "no such preset"],
     "list models gpt2 extra": ["list models: unexpected argument \"extra\""],
     "list devices cuda": ["list devices: unexpected argument \"cuda\""],
@@ -280,6 +280,18 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H dgx-h100 --capacity-factor 1": ["--capacity-factor 1", "no experts"],
     "simulate -m mixtral-8x7b -H dgx-h100 --capacity-factor 0":
         ["--capacity-factor 0", "0.01 to 100, or none"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --gate top-2":
+        ["--gate top-2: must be one of top-k, noisy-top-k, switch, gshard, expert-choice"],
+    "simulate -m gpt2 -H dgx-h100 --gate switch":
+        ["--gate switch: model gpt2 has no experts; give --gate top-k"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --gate expert-choice --capacity-factor 4.01":
+        ["--capacity-factor 4.01: with --gate expert-choice", "give at most 4 for the 2 of 8"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --gate gshard --serve 8":
+        ["--gate gshard", "--serve"],
+    "run -m mixtral-8x7b -H flat-test --gate switch --data /etc/passwd":
+        ["--gate switch: run does not have it; give --gate top-k, or ask `memwall simulate`"],
+    "advise -m mixtral-8x7b -H dgx-h100 --search parallel --gate switch":
+        ["--gate switch", "--search parallel"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 3":
         ["--ep 3: must divide the 8 experts", "8 data-parallel GPUs; give 2 or 4"],
     "simulate -m mixtral-8x7b -H dgx-h100 --gpus 6 --ep 4": ["--ep 4", "6 data-parallel", "give 2"],

@@ -96,6 +96,7 @@ ASKED = (
     ("types", "list types"),
     ("optimizers", "list optimizers"),
     ("schedules", "list schedules"),
+    ("gates", "list gates"),
     ("data_parallel", "list data-parallel"),
     ("encodings", "list encodings"),
     ("devices", "list devices"),

@@ -178,6 +178,8 @@ spread_experts(struct random_request *request, guint32 seed)
     s->ep = 1;
     if (request->model.experts && seed % 3 == 2)
         s->capacity_factor = 0.5 + (double)(seed % 5) / 4;
+    if (request->model.experts)
+        s->gate = (enum mw_gating)(seed / 3 % MW_GATING_COUNT);
     if (!request->model.experts || (s->tp > 1 && s->sequence_parallel != 1) ||
         s->optimizer == MW_OPTIMIZER_MUON)
         return;
@@ -376,6 +378,31 @@ bytes_over(const struct mw_plan *plan, enum mw_op_kind kind, enum mw_axis axis, 
     return bytes;
 }
 
+/* Three layers of Mixtral on 2 x 8 GPUs, of which 4 share experts, 2 sequences of 1024 a
+ * micro-batch. */
+static void
+request_spread(struct random_request *request, int64_t tp)
+{
+    struct mw_settings *s = &request->settings;
+
+    random_request_init(request, 1);
+    request->hardware = test_hardware("dgx-h100");
+    mw_settings_init(s);
+    if (!mw_model_load_preset("mixtral-8x7b", &request->model, NULL))
+        g_assert_not_reached();
+    request->model.layers = 3;
+    s->nodes = 2;
+    s->gpus_per_node = 8;
+    s->ep = 4;
+    s->tp = tp;
+    s->sequence_parallel = tp > 1 ? 1 : MW_AUTO;
+    s->micro_batch = 2;
+    s->grad_accum = 3;
+    s->seq = 1024;
+    s->checkpoint_interval = 1;
+    random_request_name(request);
+}
+
 /* From dimensions alone: each token has k copies of h elements of 2 bytes, which go to experts and
  * come back, forward, again in recomputation, and their gradients in backward; and a rank's experts
  * have j h f elements each, whose gradients the ranks add up that have the same ones. */
@@ -387,22 +414,7 @@ spread_bytes(int64_t tp)
     struct random_request request;
     struct mw_settings *s = &request.settings;
 
-    random_request_init(&request, 1);
-    request.hardware = test_hardware("dgx-h100");
-    mw_settings_init(s);
-    if (!mw_model_load_preset("mixtral-8x7b", &request.model, NULL))
-        g_assert_not_reached();
-    request.model.layers = 3;
-    s->nodes = 2;
-    s->gpus_per_node = 8;
-    s->ep = 4;
-    s->tp = tp;
-    s->sequence_parallel = tp > 1 ? 1 : MW_AUTO;
-    s->micro_batch = 2;
-    s->grad_accum = 3;
-    s->seq = 1024;
-    s->checkpoint_interval = 1;
-    random_request_name(&request);
+    request_spread(&request, tp);
     for (size_t i = 0; i < G_N_ELEMENTS(strategies) * MW_REDUCED_TYPE_COUNT; i++) {
         size_t row = i % G_N_ELEMENTS(strategies);
         enum mw_reduced_type type = i / G_N_ELEMENTS(strategies);
@@ -436,6 +448,33 @@ test_spread_bytes(void)
 {
     spread_bytes(1);
     spread_bytes(2);
+}
+
+/* The same by gate: rows that the 8 experts have of a rank's 2048 tokens. */
+static void
+test_gate_bytes(void)
+{
+    static const struct {
+        enum mw_gating gate;
+        double factor;
+        int64_t rows;
+    } rows[] = {{MW_GATING_TOP_K, 0, 2 * 2048},         {MW_GATING_NOISY_TOP_K, 0, 2 * 2048},
+                {MW_GATING_SWITCH, 0, 8 * 256},         {MW_GATING_SWITCH, 1.25, 8 * 320},
+                {MW_GATING_GSHARD, 0, 8 * 512},         {MW_GATING_EXPERT_CHOICE, 0, 8 * 512},
+                {MW_GATING_EXPERT_CHOICE, 1.5, 8 * 768}};
+    struct random_request request;
+
+    request_spread(&request, 1);
+    request.settings.strategy = MW_STRATEGY_ZERO1;
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        request.settings.gate = rows[i].gate;
+        request.settings.capacity_factor = rows[i].factor;
+        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
+        struct mw_plan *plan = mw_build_plan(found->pdata[0]);
+        g_assert_cmpint(bytes_over(plan, MW_OP_ALL_TO_ALL, MW_AXIS_EP, 4, 1), ==,
+                        3 * 3 * 6 * 2 * rows[i].rows * request.model.hidden);
+        mw_plan_free(plan);
+    }
 }
 
 /* Layers of Llama 2, whose heads all have keys of their own, on 2 x 8 GPUs, of which so many share
@@ -585,6 +624,7 @@ main(int argc, char **argv)
     g_test_add_func("/closed-form/invariant-5/ceiling-of-overlapping-plans",
                     test_overlapping_plans);
     g_test_add_func("/closed-form/spread-bytes", test_spread_bytes);
+    g_test_add_func("/closed-form/gate-bytes", test_gate_bytes);
     g_test_add_func("/closed-form/context-bytes", test_context_bytes);
     g_test_add_func("/closed-form/updates-in-turn", test_updates_in_turn);
     return g_test_run();

@@ -488,6 +488,146 @@ test_capacity(void)
     }
 }
 
+/* What gates add to the router of 100 tokens, 8 experts and hidden 4096, where a token visits 2: in
+ * multiples of 4·100·8 bytes of scores, of 2·100·4096·8 FLOPs of the router's product, and of its
+ * 4096·8 parameters. */
+static void
+test_gates(void)
+{
+    const int64_t scores = INT64_C(4) * 100 * 8, inputs = INT64_C(2) * 100 * 4096;
+    const int64_t flops = INT64_C(2) * 100 * 4096 * 8, params = INT64_C(4096) * 8;
+    const struct {
+        enum mw_gating gate;
+        double factor;
+        int64_t rows, filled; /* of experts */
+        int64_t params, flops, forward, backward, saved;
+        uint32_t launches;
+    } rows[] = {
+        {MW_GATING_TOP_K, 0, 200, 200, 0, 0, 0, 0, 0, 0},
+        {MW_GATING_NOISY_TOP_K, 0, 200, 200, params, flops, 13 * scores, 19 * scores, 4 * scores,
+         7},
+        {MW_GATING_SWITCH, 1, 104, 100, 0, 0, scores + 3 * inputs, 2 * scores + 3 * inputs,
+         2 * inputs, 2},
+        {MW_GATING_GSHARD, 1, 200, 200, 0, 0, scores + INT64_C(12) * 100, 2 * scores, 0, 3},
+        {MW_GATING_EXPERT_CHOICE, 1, 200, 200, 0, 0, scores, 0, 0, 1},
+        {MW_GATING_EXPERT_CHOICE, 1.25, 256, 256, 0, 0, scores, 0, 0, 1},
+    };
+    struct mw_model mixtral = load("mixtral-8x7b");
+
+    for (size_t r = 0; r < G_N_ELEMENTS(rows); r++)
+        for (int ep = 1; ep <= 2; ep++) {
+            struct mw_shape plain = {.sequences = 1, .seq = 100, .tp = 1, .ep = ep}, shape = plain;
+            int64_t more = rows[r].rows - 200, copies = 2 * more * 4096; /* bytes of a pass */
+            int64_t up = ep == 1 ? INT64_C(2) * 2 * 4096 * 14336 * more : 0;
+
+            shape.gate = rows[r].gate;
+            shape.capacity_factor = rows[r].factor;
+            struct mw_operator_info even = operator_of(&mixtral, MW_OPERATOR_MLP_UP, plain);
+            struct mw_operator_info info = operator_of(&mixtral, MW_OPERATOR_MLP_UP, shape);
+            struct sums before = sum_layer(&mixtral, 0, plain), all = sum_layer(&mixtral, 0, shape);
+            int64_t down = INT64_C(3) * 2 * 4096 * 14336 * more - up;
+            int64_t wide = 4096 + 4096 + 2 * 14336 + 14336;
+
+            g_assert_cmpint(mw_model_expert_rows(&mixtral, &shape), ==, rows[r].rows);
+            g_assert_cmpint(mw_model_filled_rows(&mixtral, &shape), ==, rows[r].filled);
+            g_assert_cmpint(info.params - even.params, ==, rows[r].params);
+            g_assert_cmpint(info.forward_flops - even.forward_flops - up, ==, rows[r].flops);
+            g_assert_cmpint(info.backward_flops, ==, 2 * info.forward_flops);
+            g_assert_cmpint(all.forward_flops - before.forward_flops - up - down, ==,
+                            rows[r].flops);
+            g_assert_cmpint(info.forward_bytes - even.forward_bytes - copies, ==, rows[r].forward);
+            g_assert_cmpint(info.backward_bytes - even.backward_bytes - copies, ==,
+                            rows[r].backward);
+            g_assert_cmpint(all.saved_bytes - before.saved_bytes - 2 * more * wide, ==,
+                            rows[r].saved);
+            g_assert_cmpint(info.launches - even.launches, ==, rows[r].launches);
+        }
+}
+
+/* Switch computes its router in fp32, and nothing else. */
+static void
+test_gate_types(void)
+{
+    struct mw_model mixtral = load("mixtral-8x7b");
+    struct mw_shape shape = {
+        .sequences = 1, .seq = 100, .tp = 1, .gate = MW_GATING_SWITCH, .capacity_factor = 1};
+
+    for (int fp8 = 0; fp8 <= 1; fp8++) {
+        shape.product_dtype = fp8 ? MW_DTYPE_FP8 : MW_DTYPE_NONE;
+        struct mw_operator_info info = operator_of(&mixtral, MW_OPERATOR_MLP_UP, shape);
+        g_assert_cmpint(info.product_count, ==, 2);
+        g_assert_cmpint(info.products[0].dtype, ==, fp8 ? MW_DTYPE_FP8 : MW_DTYPE_BF16);
+        g_assert_cmpint(info.products[1].n, ==, 8);
+        g_assert_cmpint(info.products[1].dtype, ==, MW_DTYPE_FP32);
+    }
+    shape.dtype = MW_DTYPE_FP32;
+    struct mw_shape plain = shape;
+    plain.gate = MW_GATING_TOP_K;
+    plain.capacity_factor = 0.5; /* as many rows: 100 tokens, 2 visits, half of a share */
+    g_assert_cmpint(operator_of(&mixtral, MW_OPERATOR_MLP_UP, shape).saved_bytes, ==,
+                    operator_of(&mixtral, MW_OPERATOR_MLP_UP, plain).saved_bytes);
+}
+
+/* Of the whole model: a second router in each of 32 layers; an expert less for a token. */
+static void
+test_gate_params(void)
+{
+    struct mw_model mixtral = load("mixtral-8x7b");
+    int64_t params = mw_model_params(&mixtral), active = mw_model_active_params(&mixtral);
+    int64_t noise = INT64_C(32) * 4096 * 8, expert = INT64_C(32) * 3 * 4096 * 14336;
+
+    g_assert_cmpint(mw_model_gate_params(&mixtral, MW_GATING_TOP_K), ==, params);
+    g_assert_cmpint(mw_model_gate_active_params(&mixtral, MW_GATING_TOP_K), ==, active);
+    g_assert_cmpint(mw_model_gate_params(&mixtral, MW_GATING_NOISY_TOP_K), ==, params + noise);
+    g_assert_cmpint(mw_model_gate_active_params(&mixtral, MW_GATING_NOISY_TOP_K), ==,
+                    active + noise);
+    g_assert_cmpint(mw_model_gate_params(&mixtral, MW_GATING_SWITCH), ==, params);
+    g_assert_cmpint(mw_model_gate_active_params(&mixtral, MW_GATING_SWITCH), ==, active - expert);
+    g_assert_cmpint(mw_model_gate_active_params(&mixtral, MW_GATING_GSHARD), ==, active);
+}
+
+/* By hand: of two tokens that go to one of two experts each, both go to the same one half of the
+ * time, and one of them is too many.  Of four tokens and two rows, an expert has 3 with a
+ * probability of 4/16 and 4 with 1/16: 2 · (4 + 2) / 16 of 4. */
+static void
+test_dropped_share(void)
+{
+    static const struct {
+        enum mw_gating gate;
+        int64_t tokens, experts;
+        double factor, share;
+    } rows[] = {
+        {MW_GATING_SWITCH, 2, 2, 1, 0.25},        {MW_GATING_SWITCH, 4, 2, 1, 0.1875},
+        {MW_GATING_SWITCH, 4, 2, 1.5, 1.0 / 32},  {MW_GATING_SWITCH, 4, 2, 2, 0},
+        {MW_GATING_SWITCH, 4, 2, 0.5, 17.0 / 32}, {MW_GATING_GSHARD, 4, 2, 1, 0},
+        {MW_GATING_GSHARD, 4, 2, 0.5, 0.5},       {MW_GATING_EXPERT_CHOICE, 4, 2, 0.5, 0},
+    };
+    struct mw_model mixtral = load("mixtral-8x7b");
+    struct mw_shape shape = {.sequences = 1, .tp = 1};
+
+    for (size_t r = 0; r < G_N_ELEMENTS(rows); r++) {
+        mixtral.experts = rows[r].experts;
+        shape.gate = rows[r].gate;
+        shape.seq = rows[r].tokens;
+        shape.capacity_factor = rows[r].factor;
+        g_assert_cmpfloat_with_epsilon(mw_model_dropped_share(&mixtral, &shape), rows[r].share,
+                                       1e-12);
+    }
+    /* Of many tokens the number of an expert's is about normal: sigma / sqrt(2 pi) are too many. */
+    mixtral.experts = 64;
+    shape.gate = MW_GATING_SWITCH;
+    shape.capacity_factor = 1;
+    shape.seq = 1 << 20;
+    double mean = (1 << 20) / 64.0, sigma = sqrt(mean * (1 - 1 / 64.0));
+    g_assert_cmpfloat_with_epsilon(mw_model_dropped_share(&mixtral, &shape),
+                                   sigma / sqrt(2 * G_PI) / mean, 1e-5);
+    /* Slices that send tokens of their own have less room for uneven ones. */
+    double whole = mw_model_dropped_share(&mixtral, &shape);
+    shape.ep = shape.tp = 4;
+    shape.sequence_parallel = true;
+    g_assert_cmpfloat_with_epsilon(mw_model_dropped_share(&mixtral, &shape), 2 * whole, 1e-5);
+}
+
 /* Phi: attention and MLP share one norm. */
 static void
 test_parallel_block(void)
@@ -522,6 +662,10 @@ main(int argc, char **argv)
     g_test_add_func("/model/walk/experts", test_experts);
     g_test_add_func("/model/walk/spread-experts", test_spread_experts);
     g_test_add_func("/model/walk/capacity", test_capacity);
+    g_test_add_func("/model/walk/gates", test_gates);
+    g_test_add_func("/model/walk/gates/types", test_gate_types);
+    g_test_add_func("/model/walk/gates/params", test_gate_params);
+    g_test_add_func("/model/walk/gates/dropped", test_dropped_share);
     g_test_add_func("/model/walk/parallel-block", test_parallel_block);
     return g_test_run();
 }

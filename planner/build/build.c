@@ -350,9 +350,10 @@ shape_of(const struct mw_sizing *sizing)
     bool limited = s->capacity_factor > 0;
     bool plain = ((sizing->ep == 1 && !limited) || !divided) && !shape.decoder.lora_rank &&
                  shape.decoder.experts <= MW_DECODER_EXPERTS_MAX;
-    if (shape.decoder.experts && !plain)
+    if (shape.decoder.experts && (!plain || !mw_gate_row((int)s->gate)->runs))
         shape.has_decoder = false; /* experts that are spread, or have a capacity, of slices or of
-                                    * parts of sequences, or that have adapters, are no decoder's */
+                                    * parts of sequences, or that have adapters or another gate, are
+                                    * no decoder's */
     if (shape.has_decoder && sizing->ep > 1)
         shape.decoder.spread.count = sizing->ep;
     if (shape.has_decoder && shape.decoder.experts && limited)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "plan/encodings.h"
+#include "plan/gates.h"
 #include "plan/plan.h"
 #include "plan/recomputed.h"
 #include "planner/settings/strategies.h"
@@ -149,6 +150,7 @@ struct mw_settings {
     int64_t ep;             /* data-parallel ranks over which experts are spread, default 1 */
     double capacity_factor; /* rows of each expert, as a multiple of an even share of a
                              * micro-batch's tokens: others are dropped; 0 or less: no limit */
+    enum mw_gating gate;    /* of mixtures, default MW_GATING_TOP_K */
     bool tp_fixed;          /* by a file: another value is refused */
     double micro_batch;     /* sequences per GPU, times tp and cp whole; MW_AUTO: most that fit */
     int64_t global_batch;   /* sequences per step; MW_AUTO: micro_batch *
@@ -247,6 +249,13 @@ void mw_settings_adapt(const struct mw_settings *settings, struct mw_decoder *de
 /* GPUs with sequences of their own, tensor slices counted: the stages of a pipeline work on the
  * same ones.  Sequences per step = micro_batch * these * grad_accum. */
 double mw_settings_batch_gpus(const struct mw_settings *settings);
+/* As stated, or what the gate of mixtures has where none is. */
+static inline double
+mw_settings_capacity_factor(const struct mw_settings *settings)
+{
+    return settings->capacity_factor > 0 ? settings->capacity_factor
+                                         : mw_gate_row(settings->gate)->capacity_factor;
+}
 /* GPUs that share a micro-batch: its slices, and parts of its sequences. */
 static inline int64_t
 mw_settings_sharers(const struct mw_settings *settings)

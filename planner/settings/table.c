@@ -125,6 +125,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "is filled up, and more is dropped (GShard, Switch; default none: no limit, and as many "
      "tokens "
      "for each expert)"},
+    {MW_SETTINGS_BATCH, "gate", MW_SETTING_GATE, FIELD(gate), 0, 0, NULL, NULL, "KIND",
+     "how tokens and the experts of a mixture find each other: `memwall list gates` lists the "
+     "kinds, "
+     "with what each adds to the router (default top-k: as the model's type has it; `run` has that "
+     "one)"},
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
      "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "
@@ -461,18 +466,20 @@ parse_choice(const struct mw_setting *setting, const char *text, struct mw_setti
     return mw_refuse(error, "{%s=%s}: must be %s", setting->name, text, names->str);
 }
 
+/* A name of a table whose rows are numbered from 0; NULL after the last. */
 static bool
-parse_optimizer(const struct mw_setting *setting, const char *text, struct mw_settings *settings,
-                GError **error)
+parse_row(const struct mw_setting *setting, const char *(*name_of)(int number), const char *text,
+          struct mw_settings *settings, GError **error)
 {
     g_autoptr(GString) names = g_string_new(NULL);
+    const char *name;
 
-    for (int i = 0; i < MW_OPTIMIZER_COUNT; i++) {
-        if (!strcmp(mw_optimizer_name(i), text)) {
-            settings->optimizer = i;
+    for (int i = 0; (name = name_of(i)); i++) {
+        if (!strcmp(name, text)) {
+            store_integer(setting, settings, i);
             return true;
         }
-        g_string_append_printf(names, "%s%s", i ? ", " : "", mw_optimizer_name(i));
+        g_string_append_printf(names, "%s%s", i ? ", " : "", name);
     }
     return mw_refuse(error, "{%s=%s}: must be one of %s", setting->name, text, names->str);
 }
@@ -965,7 +972,9 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
             text, name, (struct mw_placement *)((char *)settings + setting->offset), error);
     }
     if (setting->kind == MW_SETTING_OPTIMIZER)
-        return parse_optimizer(setting, text, settings, error);
+        return parse_row(setting, mw_optimizer_name, text, settings, error);
+    if (setting->kind == MW_SETTING_GATE)
+        return parse_row(setting, mw_gate_name, text, settings, error);
     if (setting->kind == MW_SETTING_DEPTHS)
         return parse_depths(setting, text, settings, error);
     if (setting->open && !strcmp(text, setting->open)) {

@@ -23,6 +23,7 @@ enum mw_setting_kind {
     MW_SETTING_CHOICE,
     MW_SETTING_DEPTHS,    /* one number, or one for each stage of a fetch: nc:cg:gg */
     MW_SETTING_OPTIMIZER, /* a name of plan/optimizers.h */
+    MW_SETTING_GATE,      /* a name of plan/gates.h */
     MW_SETTING_DROPS,     /* a schedule of layers (drops.h) */
     MW_SETTING_LAYERS,    /* a set of layers: 0-3,8 */
     MW_SETTING_NAME,      /* of a model */
@@ -61,7 +62,7 @@ struct mw_setting {
                                               * MW_SETTING_TRAIN: operators follow */
 };
 
-#define MW_SETTINGS_COUNT 62
+#define MW_SETTINGS_COUNT 63
 
 extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
 extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];

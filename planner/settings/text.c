@@ -90,6 +90,8 @@ mw_setting_text(const struct mw_setting *setting, const struct mw_settings *sett
         return depths_text(settings);
     case MW_SETTING_OPTIMIZER:
         return g_strdup(mw_optimizer_name(settings->optimizer));
+    case MW_SETTING_GATE:
+        return g_strdup(mw_gate_name((int)settings->gate));
     case MW_SETTING_DROPS:
     case MW_SETTING_NAME:
         return word_text(field);

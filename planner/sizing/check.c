@@ -1,5 +1,6 @@
 /* Checks that ranks and batches make sense for a machine and a model. */
 #include <glib.h>
+#include <math.h>
 
 #include "base/error.h"
 #include "base/spell.h"
@@ -395,6 +396,28 @@ keeps_from_spreading(const struct mw_settings *s, bool complete)
                                                        : NULL;
 }
 
+/* Whether the experts have such a gate.  None takes a token twice (Zhou et al., arXiv 2202.09368,
+ * Sec. 3.2, a top-k over the tokens). */
+static bool
+check_gate(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    const struct mw_gate_row *gate = mw_gate_row((int)s->gate);
+    double most = (double)model->experts / (double)MAX(1, model->experts_per_token);
+
+    if (s->gate != MW_GATING_TOP_K && !mw_model_can_spread(model))
+        return mw_refuse(error, "{gate=%s}: model %s has no experts%s; give {gate=%s}", gate->name,
+                         model->name, model->experts ? " whose layers are known here" : "",
+                         mw_gate_name(MW_GATING_TOP_K));
+    return !gate->experts_choose || s->capacity_factor <= most ||
+           mw_refuse(
+               error,
+               "{capacity-factor=%.15g}: with {gate=%s} an expert takes a token once; give at "
+               "most %.3g for the %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " experts that "
+               "a token of model %s visits",
+               s->capacity_factor, gate->name, floor(100 * most) / 100, model->experts_per_token,
+               model->experts, model->name);
+}
+
 /* Whether so many ranks can share the experts of each layer; `dp`: data-parallel ranks, 0: not
  * known. */
 static bool
@@ -408,6 +431,8 @@ check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t
         return mw_refuse(error, "{capacity-factor=%.15g}: model %s has no experts%s; leave it out",
                          s->capacity_factor, model->name,
                          model->experts ? " whose layers are known here" : "");
+    if (!check_gate(model, s, error))
+        return false;
     if (ep == 1)
         return true;
     if (!model->experts)

@@ -1,0 +1,40 @@
+/*
+ * gates.h - how tokens and the experts of a mixture find each other, one row each (docs/MODEL.md
+ * 2.17).
+ *
+ * A row says what a gate adds to the router of plan/operators.c, as features of it, and how many
+ * rows experts get.  Counts of parameters, FLOPs, bytes, all-to-alls and notes follow from these.
+ */
+#ifndef MW_PLAN_GATES_H
+#define MW_PLAN_GATES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plan/operators.h"
+
+enum mw_gating {
+    MW_GATING_TOP_K, /* as the model's type has it: no losses of the router's own are counted */
+    MW_GATING_NOISY_TOP_K,
+    MW_GATING_SWITCH,
+    MW_GATING_GSHARD,
+    MW_GATING_EXPERT_CHOICE,
+    MW_GATING_COUNT
+};
+
+struct mw_gate_row {
+    const char *name;
+    bool runs;              /* by the executor */
+    int64_t visits;         /* experts that a token visits; 0: as many as the model says */
+    double capacity_factor; /* where none is stated; 0: experts take all tokens that come */
+    bool experts_choose;    /* tokens, as many as there is room for: all rows are filled, and what
+                             * is too much for a token's experts is no drop */
+    bool may_skip;          /* a token's second expert is left out at random */
+    mw_features features;   /* of the operators of a mixture: what they have beside the router */
+    const char *choice, *adds, *capacity, *source; /* for people */
+};
+
+const struct mw_gate_row *mw_gate_row(int gate); /* NULL out of range */
+const char *mw_gate_name(int gate);
+
+#endif
