@@ -44,8 +44,7 @@ write_row(struct mw_json_writer *json, const struct mw_largest *row)
 }
 
 void
-mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count,
-                      const char *software)
+mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count, const char *software)
 {
     struct mw_json_writer json = {.out = out};
 
