@@ -244,6 +244,24 @@ mw_hw_goes_with(const struct mw_profile_key *row, const struct mw_profile_key *l
 
 /* A machine has tiles or a curve. */
 static bool
+refuse_no_curve(const struct mw_profile *profile, GError **error)
+{
+    bool set = mw_profile_value_is_set(mw_profile_value_of(profile, "gpu", "multiprocessors"));
+
+    return set ? mw_profile_refuse(profile, "gpu", "multiprocessors",
+                                   "products have no curve then; set gpu.matmul_dim and "
+                                   "gpu.matmul_tflops too, such as gpu.matmul_dim=1024;8192 and "
+                                   "gpu.matmul_tflops=500;600",
+                                   error)
+               : mw_profile_refuse(profile, "gpu", "matmul_dim",
+                                   "is missing; give cube roots of m*n*k, rising, such as "
+                                   "matmul_dim = 1024; 8192, and the rate of each, such as "
+                                   "matmul_tflops = 500; 600; or multiprocessors, tile_tflops, "
+                                   "tile_fill and tile_shares",
+                                   error);
+}
+
+static bool
 check_tiles(const struct mw_profile *profile, GError **error)
 {
     static const char *const needed[] = {"tile_tflops", "tile_fill", "tile_shares"},
@@ -251,10 +269,7 @@ check_tiles(const struct mw_profile *profile, GError **error)
     bool curve = mw_profile_gives(profile, "gpu", "matmul_dim"), has_fp8 = false;
 
     if (mw_profile_typical(profile, "gpu", "multiprocessors") <= 0)
-        return curve || mw_profile_refuse(profile, "gpu", "matmul_dim",
-                                          "is missing: products have this curve, or "
-                                          "gpu.multiprocessors and tiles",
-                                          error);
+        return curve || refuse_no_curve(profile, error);
     if (curve)
         return mw_profile_refuse(profile, "gpu", "matmul_dim",
                                  "cannot stand beside tiles: gpu.multiprocessors=0 lets the "

@@ -44,7 +44,8 @@ mw_hwprofile_complete(struct mw_hardware *hardware)
 struct mw_hardware
 mw_hwprofile_given(const struct mw_profile *profile, enum mw_outlook outlook)
 {
-    struct mw_hardware hardware = {0};
+    /* A plan may have tiles where no software is said to run it. */
+    struct mw_hardware hardware = {.offers = {.tiled_operators = true}};
 
     mw_profile_store(profile, outlook, &hardware);
     hardware.matmul_points = MIN(mw_profile_list_length(profile, "gpu", "matmul_dim"),

@@ -121,6 +121,9 @@ struct mw_offers {
     bool sequence_parallel;  /* tensor slices share the tokens of norms, residuals and dropout, */
     bool sequence_parallel_default; /* and do so unless the settings say otherwise */
     bool hybrid_shard;              /* partitions over groups of GPUs that hold replicas */
+    bool tiled_operators;           /* cuts an operator into tiles that are computed in turn */
+    bool narrow_weights;            /* keeps frozen weights in fewer bits than all parameters */
+    bool update_beside;             /* updates beside backward, if asked to */
     int64_t gpus;                   /* most; 0: any number */
     int host_optimizers[MW_PROFILE_LIST_MAX]; /* enum mw_host_optimizer, -1 after the last */
 };

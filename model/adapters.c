@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "base/json.h"
 #include "base/spell.h"
 #include "model/model.h"
@@ -345,15 +346,15 @@ static bool
 read_config(const char *path, const struct mw_family *family, struct mw_adapter_config *out,
             GError **error)
 {
+    static const struct mw_input_kind kind = {
+        "the adapter_config.json that PEFT writes beside its adapters", MW_JSON_BYTES_MAX, NULL};
     g_autofree char *text = NULL;
     gsize length;
 
     *out = (struct mw_adapter_config){0};
-    if (!g_file_get_contents(path, &text, &length, NULL))
-        return mw_refuse(error,
-                         "%s: cannot be read: must be there, as PEFT writes it beside its "
-                         "adapters",
-                         path);
+    text = mw_input_read(path, &kind, &length, error);
+    if (!text)
+        return false;
     g_autoptr(JsonNode) root = mw_json_parse(text, (gssize)length, path, error);
     if (!root)
         return false;

@@ -376,6 +376,7 @@ mw_plan_check_clear(struct mw_plan_check *check)
     free(check->matches.members);
     free(check->matches.of_op);
     free(check->order);
+    free(check->program_begin);
     free(check->overlaps.begin);
     free(check->overlaps.others);
     mw_plan_clock_free(check->clock);

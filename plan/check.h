@@ -48,8 +48,12 @@ struct mw_plan_check {
     struct mw_plan_overlaps overlaps; /* set by memory */
     struct mw_plan_matches matches;   /* set by matches */
     uint32_t op_count;                /* set by tables: ops of the unfolded plan */
-    uint32_t *order;                  /* set by order: [op_count] */
-    struct mw_plan_clock *clock;      /* made between order and content, see plan/clock.h */
+    uint32_t *order;                  /* set by order: [op_count] program by program, */
+    uint32_t *program_begin;     /* and [program_count + 1] where each begins in it, which is its
+                                       * first op too; NULL: programs' ops do not lie side by side,
+                                       * or there is one program */
+    struct mw_plan_clock *clock; /* of all programs, see plan/clock.h; NULL before it is asked
+                                       * for.  Content makes it of a plan with one */
     bool barriered;                   /* set by barrier */
 };
 
@@ -71,7 +75,12 @@ bool mw_plan_check_all(struct mw_plan_check *check);
 void mw_plan_check_clear(struct mw_plan_check *check);
 
 /* A plan need not have a barrier; one without it must be safe across the end of a step. */
-bool mw_plan_find_barrier(const struct mw_plan_check *check);
+struct mw_plan_barrier {
+    uint32_t commit; /* of a program that was looked at, or MW_NONE: there was none */
+};
+/* Whether the clock's programs have a barrier, and meet there those that were looked at before. */
+bool mw_plan_finds_barrier(const struct mw_plan *plan, const struct mw_plan_clock *clock,
+                           struct mw_plan_barrier *barrier);
 
 /* Whether a slot has room for the optimizer's state of so many elements. */
 bool mw_plan_holds_state(const struct mw_plan *plan, uint32_t slot, int64_t elements);

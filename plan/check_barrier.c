@@ -10,45 +10,45 @@
  * starts after it.
  */
 
-/* The last commit of each program, or MW_NONE if it has none. */
+/* The last commit of each of the clock's programs, or MW_NONE if it has none. */
 static uint32_t *
-find_commits(const struct mw_plan_check *check)
+find_commits(const struct mw_plan *plan, const struct mw_plan_clock *clock)
 {
-    const struct mw_plan *plan = check->plan;
-    const struct mw_plan_clock *clock = check->clock;
     uint32_t *commits = mw_plan_allocate(clock->program_count, sizeof *commits);
 
     for (uint32_t i = 0; i < clock->program_count; i++)
         commits[i] = MW_NONE;
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        const struct mw_op *op = &plan->ops[check->order[i]];
+    for (uint32_t i = 0; i < clock->op_count; i++) {
+        const struct mw_op *op = &plan->ops[clock->order[i]];
 
         if (plan->works[op->work].kind == MW_OP_COMMIT)
-            commits[clock->program_of_lane[op->lane]] = check->order[i];
+            commits[clock->program_of_lane[op->lane]] = clock->order[i];
     }
     return commits;
 }
 
+/* Adds the commits of some programs to those of the ones before. */
 static bool
-commits_are_one(const struct mw_plan *plan, const uint32_t *commits, uint32_t program_count)
+commits_are_one(const struct mw_plan *plan, const uint32_t *commits, uint32_t program_count,
+                struct mw_plan_barrier *barrier)
 {
-    if (!program_count)
-        return false;
-    for (uint32_t i = 0; i < program_count; i++)
+    for (uint32_t i = 0; i < program_count; i++) {
         if (commits[i] == MW_NONE ||
-            (program_count > 1 && plan->ops[commits[i]].match == MW_NONE) ||
-            plan->ops[commits[i]].match != plan->ops[commits[0]].match)
+            (barrier->commit != MW_NONE &&
+             (plan->ops[commits[i]].match == MW_NONE ||
+              plan->ops[commits[i]].match != plan->ops[barrier->commit].match)))
             return false;
+        barrier->commit = commits[i];
+    }
     return true;
 }
 
 static bool
-all_are_before(const struct mw_plan_check *check, const uint32_t *commits)
+all_are_before(const struct mw_plan *plan, const struct mw_plan_clock *clock,
+               const uint32_t *commits)
 {
-    const struct mw_plan_clock *clock = check->clock;
-
-    for (uint32_t i = 0; i < check->plan->op_count; i++) {
-        uint32_t commit = commits[clock->program_of_lane[check->plan->ops[i].lane]];
+    for (uint32_t i = clock->first_op; i < clock->first_op + clock->op_count; i++) {
+        uint32_t commit = commits[clock->program_of_lane[plan->ops[i].lane]];
 
         if (i != commit && !mw_plan_clock_done_before(clock, i, commit))
             return false;
@@ -57,44 +57,44 @@ all_are_before(const struct mw_plan_check *check, const uint32_t *commits)
 }
 
 /* Whether `index` starts after the commit of the previous step.  `behind` has the answer for
- * earlier ops, `lane_behind` for the previous op of the lane. */
+ * earlier ops, from the clock's first on, `lane_behind` for the previous op of the lane. */
 static bool
-is_behind(const struct mw_plan_check *check, uint32_t index, uint32_t commit, const bool *behind,
-          const bool *lane_behind)
+is_behind(const struct mw_plan *plan, const struct mw_plan_clock *clock, uint32_t index,
+          uint32_t commit, const bool *behind, const bool *lane_behind)
 {
-    const struct mw_plan *plan = check->plan;
     const struct mw_op *op = &plan->ops[index];
 
     if (lane_behind[op->lane])
         return true;
     /* The commit is the last op of its lane if all others are done before it. */
     if (op->lane == plan->ops[commit].lane &&
-        check->clock->position[index] >= plan->lanes[op->lane].window_ops)
+        mw_plan_clock_position(clock, index) >= plan->lanes[op->lane].window_ops)
         return true;
     for (uint32_t i = 0; i < op->dep_count; i++) {
         uint32_t dep = plan->deps[op->dep_begin + i];
 
-        if (dep & MW_DEP_PREVIOUS_STEP ? MW_DEP_INDEX(dep) == commit : behind[dep])
+        if (dep & MW_DEP_PREVIOUS_STEP ? MW_DEP_INDEX(dep) == commit
+                                       : behind[dep - clock->first_op])
             return true;
     }
     return false;
 }
 
 static bool
-all_are_behind(const struct mw_plan_check *check, const uint32_t *commits)
+all_are_behind(const struct mw_plan *plan, const struct mw_plan_clock *clock,
+               const uint32_t *commits)
 {
-    const struct mw_plan *plan = check->plan;
-    bool *behind = mw_plan_allocate(plan->op_count, sizeof *behind);
+    bool *behind = mw_plan_allocate(clock->op_count, sizeof *behind);
     bool *lane_behind = mw_plan_allocate(plan->lane_count, sizeof *lane_behind);
     bool all = true;
 
-    for (uint32_t i = 0; i < plan->op_count && all; i++) {
-        uint32_t index = check->order[i];
+    for (uint32_t i = 0; i < clock->op_count && all; i++) {
+        uint32_t index = clock->order[i];
         uint32_t lane = plan->ops[index].lane;
 
-        all = is_behind(check, index, commits[check->clock->program_of_lane[lane]], behind,
+        all = is_behind(plan, clock, index, commits[clock->program_of_lane[lane]], behind,
                         lane_behind);
-        behind[index] = lane_behind[lane] = all;
+        behind[index - clock->first_op] = lane_behind[lane] = all;
     }
     free(behind);
     free(lane_behind);
@@ -102,11 +102,12 @@ all_are_behind(const struct mw_plan_check *check, const uint32_t *commits)
 }
 
 bool
-mw_plan_find_barrier(const struct mw_plan_check *check)
+mw_plan_finds_barrier(const struct mw_plan *plan, const struct mw_plan_clock *clock,
+                      struct mw_plan_barrier *barrier)
 {
-    uint32_t *commits = find_commits(check);
-    bool found = commits_are_one(check->plan, commits, check->clock->program_count) &&
-                 all_are_before(check, commits) && all_are_behind(check, commits);
+    uint32_t *commits = find_commits(plan, clock);
+    bool found = commits_are_one(plan, commits, clock->program_count, barrier) &&
+                 all_are_before(plan, clock, commits) && all_are_behind(plan, clock, commits);
 
     free(commits);
     return found;

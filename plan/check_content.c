@@ -30,6 +30,7 @@ struct slot_state {
 
 struct walk {
     struct mw_plan_check *check;
+    struct mw_plan_clock *clock; /* of the programs that are looked at */
     struct slot_state *slots; /* [slot_count] */
     uint32_t *next_reader;    /* [use_count] next use in the list */
     uint32_t *reader;         /* [use_count] op of the use */
@@ -46,7 +47,7 @@ require_done(const struct walk *walk, uint32_t slot, uint32_t first, uint32_t se
 {
     const struct mw_plan *plan = walk->check->plan;
 
-    if (mw_plan_clock_done_before(walk->check->clock, first, second))
+    if (mw_plan_clock_done_before(walk->clock, first, second))
         return true;
     return mw_plan_refuse(walk->check, "slot %u (%s): %s uses it without waiting for %s", slot,
                           purpose_of(plan, slot), mw_plan_label_op(walk->check, second).text,
@@ -58,7 +59,7 @@ require_done_next(const struct walk *walk, uint32_t slot, uint32_t first, uint32
 {
     const struct mw_plan *plan = walk->check->plan;
 
-    if (mw_plan_clock_done_before_next(walk->check->clock, first, second))
+    if (mw_plan_clock_done_before_next(walk->clock, first, second))
         return true;
     return mw_plan_refuse(walk->check,
                           "slot %u (%s): %s uses it without waiting for %s of the step before",
@@ -156,8 +157,8 @@ walk_step(struct walk *walk)
 {
     const struct mw_plan *plan = walk->check->plan;
 
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        uint32_t index = walk->check->order[i];
+    for (uint32_t i = 0; i < walk->clock->op_count; i++) {
+        uint32_t index = walk->clock->order[i];
         const struct mw_op *op = &plan->ops[index];
 
         for (uint32_t j = 0; j < op->use_count; j++)
@@ -185,22 +186,87 @@ check_next_step(struct walk *walk, uint32_t slot)
            require_done_next(walk, slot, state->writer, state->first_writer);
 }
 
+/* --- programs, one after the other ------------------------------------------------------------ */
+
+/* Programs share no op and no slot.  Where they lie apart each has a clock of its own, which stays
+ * in a core's caches while it is needed; else all are one part. */
+static uint32_t
+part_count(const struct mw_plan_check *check)
+{
+    return check->program_begin ? check->plan->program_count : 1;
+}
+
+/* Returns false with a refusal if a program has too many lanes. */
+static bool
+begin_part(struct walk *walk, uint32_t part)
+{
+    struct mw_plan_check *check = walk->check;
+    uint32_t first = check->program_begin ? check->program_begin[part] : 0;
+    uint32_t end = check->program_begin ? check->program_begin[part + 1] : check->plan->op_count;
+
+    walk->clock = check->clock;
+    if (walk->clock)
+        return true;
+    walk->clock = mw_plan_clock_new(check->plan, check->order + first, first, end - first);
+    return walk->clock ||
+           mw_plan_refuse(check, "a rank has more than %d lanes with ops", MW_MAX_LANES_PER_RANK);
+}
+
+/* The clock of all programs is kept for the checks behind this one. */
+static void
+end_part(struct walk *walk)
+{
+    if (walk->check->program_begin)
+        mw_plan_clock_free(walk->clock);
+    else
+        walk->check->clock = walk->clock;
+    walk->clock = NULL;
+}
+
+static bool
+walk_parts(struct walk *walk)
+{
+    struct mw_plan_barrier barrier = {MW_NONE};
+    bool good = true, met = true;
+
+    for (uint32_t part = 0; part < part_count(walk->check) && good; part++) {
+        good = begin_part(walk, part) && walk_step(walk);
+        met = met && good && mw_plan_finds_barrier(walk->check->plan, walk->clock, &barrier);
+        end_part(walk);
+    }
+    walk->check->barriered = good && met && barrier.commit != MW_NONE;
+    return good;
+}
+
+static bool
+check_next_steps(struct walk *walk)
+{
+    struct mw_plan_check *check = walk->check;
+    bool good = true;
+
+    for (uint32_t part = 0; part < part_count(check) && good; part++) {
+        good = begin_part(walk, part);
+        if (good)
+            mw_plan_clock_add_previous(walk->clock);
+        for (uint32_t i = 0; i < check->plan->slot_count && good; i++)
+            if (!check->program_begin || check->plan->slots[i].program == part)
+                good = check_next_step(walk, i);
+        end_part(walk);
+    }
+    return good;
+}
+
 static bool
 check_steps(struct walk *walk)
 {
     struct mw_plan_check *check = walk->check;
 
-    check->barriered = mw_plan_find_barrier(check);
     if (check->barriered)
         return true;
     if (check->overlaps.begin && check->plan->op_count)
         return mw_plan_refuse(check, "slots share bytes, and no barrier is between two steps: "
                                      "expected a begin op that waits for a commit");
-    mw_plan_clock_add_previous(check->clock);
-    for (uint32_t i = 0; i < check->plan->slot_count; i++)
-        if (!check_next_step(walk, i))
-            return false;
-    return true;
+    return check_next_steps(walk);
 }
 
 bool
@@ -210,16 +276,12 @@ mw_plan_check_content(struct mw_plan_check *check)
     struct walk walk = {.check = check};
     bool good;
 
-    check->clock = mw_plan_clock_new(plan, check->order);
-    if (!check->clock)
-        return mw_plan_refuse(check, "a rank has more than %d lanes with ops",
-                              MW_MAX_LANES_PER_RANK);
     walk.slots = mw_plan_allocate(plan->slot_count, sizeof *walk.slots);
     walk.next_reader = mw_plan_allocate(plan->use_count, sizeof *walk.next_reader);
     walk.reader = mw_plan_allocate(plan->use_count, sizeof *walk.reader);
     for (uint32_t i = 0; i < plan->slot_count; i++)
         walk.slots[i] = (struct slot_state){MW_NONE, MW_NONE, MW_NONE, MW_NONE, MW_NONE, MW_NONE};
-    good = walk_step(&walk) && check_steps(&walk);
+    good = walk_parts(&walk) && check_steps(&walk);
     free(walk.slots);
     free(walk.next_reader);
     free(walk.reader);

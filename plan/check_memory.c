@@ -112,9 +112,6 @@ check_overlaps(struct mw_plan_check *check, const struct extent *extents, uint32
 
 /* --- slots that share bytes ------------------------------------------------------------------ */
 
-/* A plan has a few pairs of them.  More would make its check slow. */
-#define PAIRS_MAX 2100000
-
 /* The extents that may be shared, sorted. */
 static uint32_t
 find_shared(const struct mw_plan *plan, struct extent *extents, uint32_t count)
@@ -136,7 +133,7 @@ add_overlap(struct mw_plan_overlaps *overlaps, uint32_t *count, uint32_t slot, u
 }
 
 /* Counts each slot's others, and notes them where there is room for them.  False: they are more
- * pairs than PAIRS_MAX. */
+ * pairs than MW_PLAN_SHARED_PAIRS_MAX. */
 static bool
 walk_overlaps(struct mw_plan_overlaps *overlaps, const struct extent *shared, uint32_t found,
               uint32_t *count)
@@ -147,7 +144,7 @@ walk_overlaps(struct mw_plan_overlaps *overlaps, const struct extent *shared, ui
         for (uint32_t j = i + 1;
              j < found && in_one_tier(&shared[i], &shared[j]) && shared[j].begin < shared[i].end;
              j++) {
-            if (pairs++ == PAIRS_MAX)
+            if (pairs++ == MW_PLAN_SHARED_PAIRS_MAX)
                 return false;
             add_overlap(overlaps, count, shared[i].slot, shared[j].slot);
             add_overlap(overlaps, count, shared[j].slot, shared[i].slot);
@@ -167,7 +164,8 @@ list_overlaps(struct mw_plan_check *check, struct extent *extents, uint32_t exte
     uint32_t *count = mw_plan_allocate(plan->slot_count, sizeof *count);
     if (!walk_overlaps(overlaps, extents, found, count)) {
         free(count);
-        return mw_plan_refuse(check, "more than %d pairs of slots share bytes", PAIRS_MAX);
+        return mw_plan_refuse(check, "more than %d pairs of slots share bytes",
+                              MW_PLAN_SHARED_PAIRS_MAX);
     }
     overlaps->begin = mw_plan_allocate((size_t)plan->slot_count + 1, sizeof *overlaps->begin);
     for (uint32_t s = 0; s < plan->slot_count; s++)

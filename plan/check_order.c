@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan/check.h"
 #include "plan/internal.h"
@@ -197,6 +198,54 @@ check_programs_apart(struct mw_plan_check *check)
     return true;
 }
 
+static uint32_t
+program_of(const struct mw_plan *plan, uint32_t op)
+{
+    return plan->lanes[plan->ops[op].lane].program;
+}
+
+/* Where each program's ops begin in an order by program.  Returns whether they lie side by side in
+ * the plan too. */
+static bool
+find_programs(const struct mw_plan *plan, uint32_t *begin)
+{
+    bool apart = true;
+
+    for (uint32_t op = 0; op < plan->op_count; op++) {
+        begin[program_of(plan, op) + 1]++;
+        apart = apart && (!op || program_of(plan, op - 1) <= program_of(plan, op));
+    }
+    for (uint32_t p = 0; p < plan->program_count; p++)
+        begin[p + 1] += begin[p];
+    return apart;
+}
+
+/* Sorts the order by program, and leaves each program's as it is: no edge joins programs, and the
+ * checks that go through the order have a program's ops and slots at hand all the while. */
+static void
+group_by_program(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+    uint32_t programs = plan->program_count;
+
+    if (programs == 1)
+        return;
+    uint32_t *grouped = mw_plan_allocate(plan->op_count, sizeof *grouped);
+    uint32_t *begin = mw_plan_allocate(programs + 1, sizeof *begin);
+    uint32_t *place = mw_plan_allocate(programs + 1, sizeof *place);
+    bool apart = find_programs(plan, begin);
+    memcpy(place, begin, (programs + 1) * sizeof *place);
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        grouped[place[program_of(plan, check->order[i])]++] = check->order[i];
+    free(place);
+    free(check->order);
+    check->order = grouped;
+    if (apart)
+        check->program_begin = begin;
+    else
+        free(begin);
+}
+
 bool
 mw_plan_check_order(struct mw_plan_check *check)
 {
@@ -210,5 +259,7 @@ mw_plan_check_order(struct mw_plan_check *check)
         advance(&walk, walk.stack[--walk.stack_count]);
     good = walk.done_count == check->plan->op_count || explain_cycle(check, &walk);
     walk_clear(&walk);
+    if (good)
+        group_by_program(check);
     return good;
 }

@@ -277,6 +277,8 @@ check_rounds(struct induction *it, int64_t reach)
 
     if (!mw_plan_check_all(&it->flat))
         return false;
+    if (!it->flat.clock)
+        it->flat.clock = mw_plan_clock_new(flat, it->flat.order, 0, flat->op_count);
     it->places = mw_lane_positions_new(&it->few.plan);
     bool good = check_all(it, reach);
     mw_lane_positions_clear(&it->places);

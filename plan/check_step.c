@@ -599,7 +599,7 @@ prepare(struct mw_step_check *check)
 
     if (!mw_plan_check_programs(base) || !mw_plan_check_matches(base) || !mw_plan_check_order(base))
         return false;
-    base->clock = mw_plan_clock_new(check->plan, base->order);
+    base->clock = mw_plan_clock_new(check->plan, base->order, 0, check->plan->op_count);
     return base->clock ||
            mw_plan_refuse(base, "a rank has more than %d lanes with ops", MW_MAX_LANES_PER_RANK);
 }

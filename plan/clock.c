@@ -8,7 +8,13 @@
 static uint32_t *
 row(uint32_t *rows, const struct mw_plan_clock *clock, uint32_t op)
 {
-    return rows + (size_t)op * clock->width;
+    return rows + (size_t)(op - clock->first_op) * clock->width;
+}
+
+uint32_t
+mw_plan_clock_position(const struct mw_plan_clock *clock, uint32_t op)
+{
+    return clock->position[op - clock->first_op];
 }
 
 static void
@@ -23,14 +29,14 @@ place_ops(struct mw_plan_clock *clock)
 {
     const struct mw_plan *plan = clock->plan;
 
-    clock->position = mw_plan_allocate(plan->op_count, sizeof *clock->position);
+    clock->position = mw_plan_allocate(clock->op_count, sizeof *clock->position);
     clock->last = mw_plan_allocate(plan->lane_count, sizeof *clock->last);
     for (uint32_t lane = 0; lane < plan->lane_count; lane++)
         clock->last[lane] = MW_NONE;
-    for (uint32_t op = 0; op < plan->op_count; op++) {
-        uint32_t *last = &clock->last[plan->ops[op].lane];
-        clock->position[op] = *last == MW_NONE ? 1 : clock->position[*last] + 1;
-        *last = op;
+    for (uint32_t i = 0; i < clock->op_count; i++) {
+        uint32_t *last = &clock->last[plan->ops[clock->first_op + i].lane];
+        clock->position[i] = *last == MW_NONE ? 1 : mw_plan_clock_position(clock, *last) + 1;
+        *last = clock->first_op + i;
     }
 }
 
@@ -99,16 +105,16 @@ raise_done(struct mw_plan_clock *clock, uint32_t index)
     uint32_t *mine = row(clock->done, clock, index);
 
     raise_entry(clock, mine, op->lane,
-                done_before_issue(plan, op->lane, clock->position[index] - 1));
+                done_before_issue(plan, op->lane, mw_plan_clock_position(clock, index) - 1));
     for (uint32_t j = 0; j < op->dep_count; j++) {
         uint32_t dep = plan->deps[op->dep_begin + j];
 
         /* Who knows that an op is done knows all that was done when it started. */
         if ((dep & MW_DEP_PREVIOUS_STEP) ||
-            mine[clock->column[plan->ops[dep].lane]] >= clock->position[dep])
+            mine[clock->column[plan->ops[dep].lane]] >= mw_plan_clock_position(clock, dep))
             continue;
         raise_row(mine, row(clock->done, clock, dep), clock->width);
-        raise_entry(clock, mine, plan->ops[dep].lane, clock->position[dep]);
+        raise_entry(clock, mine, plan->ops[dep].lane, mw_plan_clock_position(clock, dep));
     }
 }
 
@@ -120,8 +126,8 @@ fill_done(struct mw_plan_clock *clock)
     const uint32_t **last = mw_plan_allocate(plan->lane_count, sizeof *last); /* the latest row of
                                                                                * each lane */
 
-    clock->done = mw_plan_allocate((size_t)plan->op_count * clock->width, sizeof(uint32_t));
-    for (uint32_t i = 0; i < plan->op_count; i++) {
+    clock->done = mw_plan_allocate((size_t)clock->op_count * clock->width, sizeof(uint32_t));
+    for (uint32_t i = 0; i < clock->op_count; i++) {
         uint32_t index = clock->order[i], lane = plan->ops[index].lane;
 
         if (last[lane])
@@ -133,12 +139,15 @@ fill_done(struct mw_plan_clock *clock)
 }
 
 struct mw_plan_clock *
-mw_plan_clock_new(const struct mw_plan *plan, const uint32_t *order)
+mw_plan_clock_new(const struct mw_plan *plan, const uint32_t *order, uint32_t first_op,
+                  uint32_t op_count)
 {
     struct mw_plan_clock *clock = mw_plan_allocate(1, sizeof *clock);
 
     clock->plan = plan;
     clock->order = order;
+    clock->first_op = first_op;
+    clock->op_count = op_count;
     place_ops(clock);
     if (!place_lanes(clock)) {
         mw_plan_clock_free(clock);
@@ -155,9 +164,9 @@ raise_previous(struct mw_plan_clock *clock, uint32_t index, const uint32_t *last
     const struct mw_plan *plan = clock->plan;
     const struct mw_op *op = &plan->ops[index];
     uint32_t *mine = row(clock->done_previous, clock, index);
-    uint32_t of_step = clock->position[clock->last[op->lane]];
-    uint32_t done =
-        done_before_issue(plan, op->lane, (uint64_t)of_step + clock->position[index] - 1);
+    uint32_t of_step = mw_plan_clock_position(clock, clock->last[op->lane]);
+    uint32_t done = done_before_issue(plan, op->lane,
+                                      (uint64_t)of_step + mw_plan_clock_position(clock, index) - 1);
 
     raise_row(mine, last ? last : row(clock->done, clock, clock->last[op->lane]), clock->width);
     raise_entry(clock, mine, op->lane, done < of_step ? done : of_step);
@@ -168,7 +177,7 @@ raise_previous(struct mw_plan_clock *clock, uint32_t index, const uint32_t *last
         raise_row(mine, row(previous ? clock->done : clock->done_previous, clock, dep),
                   clock->width);
         if (previous)
-            raise_entry(clock, mine, plan->ops[dep].lane, clock->position[dep]);
+            raise_entry(clock, mine, plan->ops[dep].lane, mw_plan_clock_position(clock, dep));
     }
 }
 
@@ -179,8 +188,8 @@ mw_plan_clock_add_previous(struct mw_plan_clock *clock)
     const uint32_t **last = mw_plan_allocate(plan->lane_count, sizeof *last);
 
     clock->done_previous =
-        mw_plan_allocate((size_t)plan->op_count * clock->width, sizeof(uint32_t));
-    for (uint32_t i = 0; i < plan->op_count; i++) {
+        mw_plan_allocate((size_t)clock->op_count * clock->width, sizeof(uint32_t));
+    for (uint32_t i = 0; i < clock->op_count; i++) {
         uint32_t lane = plan->ops[clock->order[i]].lane;
 
         raise_previous(clock, clock->order[i], last[lane]);
@@ -206,14 +215,14 @@ mw_plan_clock_free(struct mw_plan_clock *clock)
 static uint32_t
 done_of(const uint32_t *rows, const struct mw_plan_clock *clock, uint32_t lane, uint32_t op)
 {
-    return rows[(size_t)op * clock->width + clock->column[lane]];
+    return rows[(size_t)(op - clock->first_op) * clock->width + clock->column[lane]];
 }
 
 bool
 mw_plan_clock_done_before(const struct mw_plan_clock *clock, uint32_t first, uint32_t second)
 {
     return done_of(clock->done, clock, clock->plan->ops[first].lane, second) >=
-           clock->position[first];
+           mw_plan_clock_position(clock, first);
 }
 
 /* If an op of the next step is done, all ops of its lane in this step are done. */
@@ -223,5 +232,6 @@ mw_plan_clock_done_before_next(const struct mw_plan_clock *clock, uint32_t first
     uint32_t lane = clock->plan->ops[first].lane;
 
     return done_of(clock->done, clock, lane, second) > 0 ||
-           done_of(clock->done_previous, clock, lane, second) >= clock->position[first];
+           done_of(clock->done_previous, clock, lane, second) >=
+               mw_plan_clock_position(clock, first);
 }

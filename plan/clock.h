@@ -16,22 +16,27 @@
 
 struct mw_plan_clock {
     const struct mw_plan *plan;
-    const uint32_t *order;
+    const uint32_t *order;       /* [op_count] */
+    uint32_t first_op, op_count; /* the ops it is of */
     uint32_t program_count;    /* number of programs with ops */
     uint32_t *program_of_lane; /* [lane_count] from 0 to program_count - 1 */
     uint8_t *column;           /* [lane_count] column of the lane in a row */
     uint32_t width;            /* number of columns */
-    uint32_t *position;        /* [op_count] place in the op's lane, from 1 */
+    uint32_t *position;        /* [op_count] place in the op's lane, from 1, of first_op on */
     uint32_t *last;            /* [lane_count] last op of the lane, or MW_NONE */
     /* Rows of positions.  Each entry is the last op of a lane that is done when this op starts; 0
      * if none. */
-    uint32_t *done;          /* [op_count * width] for the same step */
+    uint32_t *done;          /* [op_count * width] for the same step, of first_op on */
     uint32_t *done_previous; /* for the previous step; NULL before mw_plan_clock_add_previous */
 };
 
-/* `order` is a topological order of the ops and is borrowed.  Returns NULL if a program has more
- * than MW_MAX_LANES_PER_RANK lanes with ops. */
-struct mw_plan_clock *mw_plan_clock_new(const struct mw_plan *plan, const uint32_t *order);
+/* Of all ops of some programs, which lie side by side in the plan.  `order` is a topological order
+ * of them and is borrowed.  Returns NULL if a program has more than MW_MAX_LANES_PER_RANK lanes
+ * with ops. */
+struct mw_plan_clock *mw_plan_clock_new(const struct mw_plan *plan, const uint32_t *order,
+                                        uint32_t first_op, uint32_t op_count);
+/* An op's place in its lane, from 1. */
+uint32_t mw_plan_clock_position(const struct mw_plan_clock *clock, uint32_t op);
 /* Adds the rows that mw_plan_clock_done_before_next needs. */
 void mw_plan_clock_add_previous(struct mw_plan_clock *clock);
 void mw_plan_clock_free(struct mw_plan_clock *clock);

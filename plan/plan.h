@@ -474,7 +474,7 @@ struct mw_op {
     uint32_t match; /* ops of different ranks with equal `match` are one collective; MW_NONE */
     uint32_t dep_begin;
     uint32_t use_begin;
-    uint8_t use_count;
+    uint16_t use_count;
     uint32_t round[MW_SECTION_LEVELS]; /* of an op of the unfolded plan; in a plan's own rows 0 */
 };
 
@@ -504,10 +504,11 @@ struct mw_use_stride {
     uint32_t ring_first, ring_count; /* slots that take turns; 0: slots in an open row */
 };
 
-#define MW_PLAN_MICRO_BATCHES_MAX 65536 /* that mw_op.micro_batch can tell apart */
-#define MW_PLAN_MAX_WORLD (1u << 22)    /* ranks: no existing machine has more */
+#define MW_PLAN_MICRO_BATCHES_MAX 65536  /* that mw_op.micro_batch can tell apart */
+#define MW_PLAN_SHARED_PAIRS_MAX 2100000 /* of slots that share bytes: more make the check slow */
+#define MW_PLAN_MAX_WORLD (1u << 22)     /* ranks: no existing machine has more */
 #define MW_MAX_DEPS_PER_OP 255
-#define MW_MAX_USES_PER_OP 255
+#define MW_MAX_USES_PER_OP 65535
 #define MW_MAX_DRAWS_PER_WORK 255
 #define MW_MAX_LANES_PER_RANK 64
 

@@ -442,7 +442,7 @@ static void
 read_use(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
     static const char expected[] =
-        "a use such as 3:read:source (define, read or modify; its role), at most 255";
+        "a use such as 3:read:source (define, read or modify; its role), at most 65535";
     const struct mw_op *op = &plan->ops[plan->op_count - 1];
     uint32_t slot;
     uint8_t mode, role;

@@ -699,7 +699,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
                          s->pp);
     if (s->drop_layers && !mw_drops_check_layers(s->drop_layers, request->model->layers, error))
         return false;
-    return check_trained(s, error) && mw_settings_check_strategy(s, error) &&
+    return mw_setting_check_modules(request->model, s->trained_modules, error) &&
+           check_trained(s, error) && mw_settings_check_strategy(s, error) &&
            check_swapped(request->hardware, s, error);
 }
 

@@ -65,7 +65,6 @@ size_choice(const struct walk *walk, const int64_t *kept)
     struct mw_settings s = walk->all->settings;
     int64_t left[MW_BLOCK_KIND_COUNT];
 
-    s.eager = true;
     s.logits_chunks = walk->logits_chunks;
     s.recompute_layers = MW_AUTO;
     s.recompute_set = (struct mw_layer_set){{0}};

@@ -53,11 +53,8 @@ fewest_chunks(const struct mw_sizing *sizing)
     int64_t most = most_chunks(sizing), chunks = sizing->settings.logits_chunks;
     int64_t slot_bytes = sizing->buffers[MW_BUFFER_LOGITS].bytes;
     int64_t bytes = slot_bytes + sizing->beside[MW_BESIDE_LOGITS];
-    /* Activations kept beyond those counted are left to the verdict: where they decide, another
-     * plan recomputes, unless this one does already. */
-    int64_t left = mw_sizing_kept_layers(sizing) ? 0 : sizing->beside[MW_BESIDE_ACTIVATIONS];
-    int64_t need = mw_sizing_whole_need(sizing, MW_TIER_GPU) - left;
-    int64_t most_bytes = bytes + gpu->capacity_bytes - need, times = 1;
+    int64_t need = mw_sizing_whole_need(sizing, MW_TIER_GPU), times = 1;
+    int64_t most_bytes = bytes + gpu->capacity_bytes - need;
 
     while (times * chunks < most &&
            (slot_bytes / times > gpu->largest_request_bytes || bytes / times > most_bytes))
@@ -97,7 +94,8 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
     return nearest;
 }
 
-/* Uses memory-centric tiling only if a buffer does not fit, whatever else does not.  If no number
+/* Uses memory-centric tiling only if a buffer does not fit, whatever else does not, and if the
+ * software has it.  If no number
  * of tiles helps, takes the one that lacks least, so that neither verdict nor remedy blames a
  * buffer that tiling would have cut. */
 static struct mw_sizing *
@@ -107,7 +105,8 @@ size_with_tiles(const struct mw_request *request, const struct mw_settings *sett
     struct mw_settings s = *settings;
     struct mw_sizing *nearest = size_with_logits(request, &s, error);
 
-    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !nearest->params_partitioned)
+    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !nearest->params_partitioned ||
+        !request->hardware->offers.tiled_operators)
         return nearest;
     for (s.tiles = 2; s.tiles <= TILES_MAX && !nearest->fits; s.tiles *= 2) {
         struct mw_sizing *sizing = size_with_logits(request, &s, NULL);
@@ -151,7 +150,6 @@ mw_planner_size_fewest(const struct mw_request *request, const struct mw_sizing 
     struct probe lacks = {0, 0};
     struct mw_sizing *best = NULL;
 
-    s.eager = true; /* what is sought has room for all that the software keeps */
     for (int tries = 0; fits.layers - lacks.layers > 1; tries++) {
         s.recompute_layers = tries ? likely_number(&lacks, &fits, tries) : 1;
         struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);

@@ -314,14 +314,15 @@ refuse_key(const struct mw_profile_kind *kind, const char *group, const char *ke
     return false;
 }
 
-/* What goes with the list that was there before. */
+/* What goes with the list that was there before.  What was set goes with the one that is set, in
+ * whichever order. */
 static void
 clear_with(struct mw_profile *profile, const struct mw_profile_key *list)
 {
     const struct mw_profile_kind *kind = profile->kind;
 
     for (size_t i = 0; i < kind->key_count; i++)
-        if (goes_with(kind, &kind->keys[i], list))
+        if (goes_with(kind, &kind->keys[i], list) && !mw_profile_value_is_set(&profile->value[i]))
             mw_profile_value_clear(&profile->value[i]);
 }
 

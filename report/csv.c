@@ -61,6 +61,9 @@ static const struct column {
     {"cost_usd", POSITIVE, true, offsetof(struct mw_result, cost_usd)},
     {"energy_kwh", POSITIVE, true, offsetof(struct mw_result, energy_kwh)},
     {"provenance", TEXT, false, offsetof(struct mw_result, provenance)},
+    {"gpu_need_bytes", INTEGER, false, offsetof(struct mw_result, tiers[MW_TIER_GPU].need_bytes)},
+    {"cpu_need_bytes", INTEGER, false, offsetof(struct mw_result, tiers[MW_TIER_CPU].need_bytes)},
+    {"nvme_need_bytes", INTEGER, false, offsetof(struct mw_result, tiers[MW_TIER_NVME].need_bytes)},
 };
 
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])

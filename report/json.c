@@ -327,6 +327,10 @@ write_memory(struct mw_json_writer *json, const struct mw_result *r)
     for (int i = 0; i < MW_TIER_COUNT; i++)
         mw_json_integer(json, mw_tier_name(i), r->tiers[i].peak_bytes);
     mw_json_end(json, '}');
+    mw_json_begin(json, "need_bytes", '{', true);
+    for (int i = 0; i < MW_TIER_COUNT; i++)
+        mw_json_integer(json, mw_tier_name(i), r->tiers[i].need_bytes);
+    mw_json_end(json, '}');
     mw_json_begin(json, "tiers", '{', false);
     for (int i = 0; i < MW_TIER_COUNT; i++) {
         const struct mw_result_tier *tier = &r->tiers[i];
@@ -334,6 +338,7 @@ write_memory(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_integer(json, "capacity_bytes", tier->capacity_bytes);
         mw_json_integer(json, "reserve_bytes", tier->reserve_bytes);
         mw_json_integer(json, "peak_bytes", tier->peak_bytes);
+        mw_json_integer(json, "need_bytes", tier->need_bytes);
         mw_json_integer(json, "largest_request_bytes", tier->largest_request_bytes);
         mw_json_end(json, '}');
     }

@@ -65,12 +65,15 @@ find_span(const struct mw_timeline *timeline, struct mw_memory_lives *lives)
 }
 
 static GArray *
-timed_uses(const struct mw_plan *plan, const struct mw_timeline *timeline, int64_t begin_ns)
+timed_uses(const struct mw_plan *plan, const struct mw_timeline *timeline, uint32_t program,
+           int64_t begin_ns)
 {
     GArray *uses = g_array_new(FALSE, FALSE, sizeof(struct timed_use));
 
     for (size_t i = 0; i < timeline->row_count; i++) {
         const struct mw_timeline_row *row = &timeline->rows[i];
+        if (plan->lanes[plan->ops[row->op].lane].program != program)
+            continue;
         const struct mw_op op =
             mw_plan_op_at(plan, (struct mw_op_place){row->op, {row->round[0], row->round[1]}});
         for (uint32_t u = 0; u < op.use_count; u++) {
@@ -106,11 +109,11 @@ append_lives(GArray *lives, const struct timed_use *uses, size_t count, int64_t 
 }
 
 static void
-append_persistent(GArray *lives, const struct mw_plan *plan, int64_t span_ns)
+append_persistent(GArray *lives, const struct mw_plan *plan, uint32_t program, int64_t span_ns)
 {
     for (uint32_t i = 0; i < plan->slot_count; i++) {
         struct mw_memory_life life = {i, 0, span_ns};
-        if (plan->slots[i].persistent)
+        if (plan->slots[i].program == program && plan->slots[i].persistent)
             g_array_append_val(lives, life);
     }
 }
@@ -126,15 +129,16 @@ compare_lives(const void *a, const void *b)
 }
 
 struct mw_memory_lives
-mw_memory_lives_find(const struct mw_plan *plan, const struct mw_timeline *timeline)
+mw_memory_lives_find(const struct mw_plan *plan, const struct mw_timeline *timeline,
+                     uint32_t program)
 {
     struct mw_memory_lives lives = {0};
     GArray *found = g_array_new(FALSE, FALSE, sizeof(struct mw_memory_life));
     GArray *uses;
 
     find_span(timeline, &lives);
-    uses = timed_uses(plan, timeline, lives.begin_ns);
-    append_persistent(found, plan, lives.span_ns);
+    uses = timed_uses(plan, timeline, program, lives.begin_ns);
+    append_persistent(found, plan, program, lives.span_ns);
     for (size_t i = 0, next; i < uses->len; i = next) {
         const struct timed_use *first = &g_array_index(uses, struct timed_use, i);
         for (next = i + 1; next < uses->len; next++)
@@ -175,7 +179,7 @@ compare_changes(const void *a, const void *b)
 }
 
 static GArray *
-find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives, uint32_t program,
+find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives,
              enum mw_purpose purpose)
 {
     GArray *changes = g_array_new(FALSE, FALSE, sizeof(struct change));
@@ -185,8 +189,7 @@ find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives, ui
         const struct mw_slot *slot = &plan->slots[life->slot];
         struct change begins = {life->start_ns, slot->size_bytes, slot->tier};
         struct change ends = {life->end_ns, -slot->size_bytes, slot->tier};
-        if (slot->program != program || slot->size_bytes == 0 ||
-            (purpose != MW_PURPOSE_COUNT && purpose != slot->purpose))
+        if (slot->size_bytes == 0 || (purpose != MW_PURPOSE_COUNT && purpose != slot->purpose))
             continue;
         g_array_append_val(changes, begins);
         if (life->end_ns < lives->span_ns)
@@ -198,9 +201,9 @@ find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives, ui
 
 struct mw_memory_curve
 mw_memory_curve_find(const struct mw_plan *plan, const struct mw_memory_lives *lives,
-                     uint32_t program, enum mw_purpose purpose)
+                     enum mw_purpose purpose)
 {
-    GArray *changes = find_changes(plan, lives, program, purpose);
+    GArray *changes = find_changes(plan, lives, purpose);
     GArray *points = g_array_new(FALSE, FALSE, sizeof(struct mw_memory_point));
     struct mw_memory_point now = {0};
     struct mw_memory_curve curve;

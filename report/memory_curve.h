@@ -35,14 +35,14 @@ struct mw_memory_curve {
     size_t count;
 };
 
-/* Free with mw_memory_lives_clear. */
+/* Of the slots of one program.  Free with mw_memory_lives_clear. */
 struct mw_memory_lives mw_memory_lives_find(const struct mw_plan *plan,
-                                            const struct mw_timeline *timeline);
+                                            const struct mw_timeline *timeline, uint32_t program);
 void mw_memory_lives_clear(struct mw_memory_lives *lives);
 
-/* For one program, and one purpose or all (MW_PURPOSE_COUNT).  Free with mw_memory_curve_clear. */
+/* For one purpose or all (MW_PURPOSE_COUNT).  Free with mw_memory_curve_clear. */
 struct mw_memory_curve mw_memory_curve_find(const struct mw_plan *plan,
-                                            const struct mw_memory_lives *lives, uint32_t program,
+                                            const struct mw_memory_lives *lives,
                                             enum mw_purpose purpose);
 void mw_memory_curve_clear(struct mw_memory_curve *curve);
 

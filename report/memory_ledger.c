@@ -49,9 +49,9 @@ mw_memory_ledger_find(const struct mw_result *result)
     if (!result->plan || !result->timeline || !result->phase_count)
         return ledger;
     rows = g_array_new(FALSE, FALSE, sizeof(struct mw_memory_row));
-    lives = mw_memory_lives_find(result->plan, result->timeline);
+    lives = mw_memory_lives_find(result->plan, result->timeline, 0);
     for (int p = 0; p <= MW_PURPOSE_COUNT; p++)
-        curves[p] = mw_memory_curve_find(result->plan, &lives, 0, (enum mw_purpose)p);
+        curves[p] = mw_memory_curve_find(result->plan, &lives, (enum mw_purpose)p);
     for (int tier = 0; tier < MW_TIER_COUNT; tier++)
         for (int p = 0; p <= MW_PURPOSE_COUNT; p++)
             append_row(rows, result, &curves[p], tier, (enum mw_purpose)p);

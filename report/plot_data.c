@@ -161,7 +161,7 @@ static void
 init_lanes(struct mw_plot_data *data, const struct mw_plan *plan,
            const struct mw_timeline *timeline)
 {
-    struct mw_spans spans = mw_lane_spans_find(plan, timeline);
+    struct mw_spans spans = mw_lane_spans_find(plan, timeline, MW_NONE);
     GArray *segments = find_segments(plan, &spans);
     g_autofree double *lane_y = place_lanes(data, plan, &spans);
 
@@ -206,8 +206,8 @@ static void
 init_memory(struct mw_plot_data *data, const struct mw_plan *plan,
             const struct mw_timeline *timeline)
 {
-    struct mw_memory_lives lives = mw_memory_lives_find(plan, timeline);
-    struct mw_memory_curve curve = mw_memory_curve_find(plan, &lives, 0, MW_PURPOSE_COUNT);
+    struct mw_memory_lives lives = mw_memory_lives_find(plan, timeline, 0);
+    struct mw_memory_curve curve = mw_memory_curve_find(plan, &lives, MW_PURPOSE_COUNT);
 
     for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
         bool used = false;

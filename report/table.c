@@ -119,7 +119,7 @@ mw_table_used_of_capacity(const struct mw_result_tier *tier)
     bool tebi = tier->capacity_bytes >= 0x1p40;
     double unit = tebi ? 0x1p40 : 0x1p30;
 
-    return g_strdup_printf("%s of %s %s", mw_format_significant(tier->peak_bytes / unit),
+    return g_strdup_printf("%s of %s %s", mw_format_significant(tier->need_bytes / unit),
                            mw_format_significant(tier->capacity_bytes / unit),
                            tebi ? "TiB" : "GiB");
 }
@@ -151,7 +151,8 @@ mw_table_beside(const struct mw_result *result, bool each)
     GString *text = taken_beside(result);
 
     if (text->len)
-        g_string_append_printf(text, " taken by %s", result->software);
+        g_string_append_printf(text, " taken by %s",
+                               result->software ? result->software : "software");
     for (size_t i = 0; i < result->beside_count && each; i++)
         g_string_append_printf(text, "%s%s %s", i ? ", " : ": ", result->beside[i].what,
                                mw_format_gib((double)result->beside[i].bytes));
@@ -166,17 +167,17 @@ mw_table_memory(FILE *out, const struct mw_result *result)
 
     for (int i = 0; i < MW_TIER_COUNT; i++) {
         const struct mw_result_tier *tier = &result->tiers[i];
-        double ratio = tier->peak_bytes / (double)tier->capacity_bytes;
+        double ratio = tier->need_bytes / (double)tier->capacity_bytes;
         g_autofree char *used = mw_table_used_of_capacity(tier);
         g_autofree char *per_gpu = g_strdup_printf("%s per GPU", used);
-        if (tier->capacity_bytes <= 0 && tier->peak_bytes <= 0)
+        if (tier->capacity_bytes <= 0 && tier->need_bytes <= 0)
             continue;
         mw_table_line(out, label, "%-5s %-28s %s %6s", mw_tier_name(i), per_gpu,
                       mw_grid_bar(ratio, BAR_WIDTH), mw_format_percent(ratio));
         label = "";
     }
     if (*beside)
-        mw_table_line(out, "", "and %s", beside);
+        mw_table_line(out, "", "of it %s", beside);
 }
 
 /* An answer for a part of the parameters must not read as one for all. */

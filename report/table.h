@@ -41,7 +41,7 @@ char **mw_table_cautions(const struct mw_result *result);
  * `with_owner`; NULL without --tokens.  g_free it. */
 char *mw_table_training(const struct mw_result *result, bool with_owner);
 
-/* Peak and capacity in the capacity's unit: "24.1 of 30.5 GiB".  g_free it. */
+/* The whole need and the capacity in the capacity's unit: "24.1 of 30.5 GiB".  g_free it. */
 char *mw_table_used_of_capacity(const struct mw_result_tier *tier);
 /* "1.29 GiB of the GPU taken by deepspeed", and what each part is for; "": none.  g_free it. */
 char *mw_table_beside(const struct mw_result *result, bool each);

@@ -38,9 +38,9 @@ add_result(struct mw_grid *grid, bool per_step, const struct mw_result *r)
         simulated ? mw_format_seconds(r->step_time_s[1]) : "-",
         simulated ? mw_format_significant(r->tflops_per_gpu[1]) : "-",
         simulated ? mw_format_count(r->tokens_per_s) : "-",
-        mw_format_gib(r->tiers[MW_TIER_GPU].peak_bytes),
-        mw_format_gib(r->tiers[MW_TIER_CPU].peak_bytes),
-        mw_format_gib(r->tiers[MW_TIER_NVME].peak_bytes),
+        mw_format_gib(r->tiers[MW_TIER_GPU].need_bytes),
+        mw_format_gib(r->tiers[MW_TIER_CPU].need_bytes),
+        mw_format_gib(r->tiers[MW_TIER_NVME].need_bytes),
         last,
     };
 

@@ -22,13 +22,26 @@ add_ledger_tier(struct mw_grid *grid, const struct mw_result *r, int tier)
     }
 }
 
+/* What the software takes beside what the plan has slots for. */
+static void
+add_software(struct mw_grid *grid, const struct mw_result *r, int tier)
+{
+    double capacity = r->tiers[tier].capacity_bytes;
+
+    for (size_t i = 0; i < r->beside_count; i++)
+        if ((int)r->beside[i].tier == tier)
+            mw_grid_row(grid, mw_tier_name(tier), r->beside[i].what,
+                        mw_format_gib((double)r->beside[i].bytes),
+                        mw_table_share((double)r->beside[i].bytes, capacity), NULL);
+}
+
 static void
 add_total(struct mw_grid *grid, const struct mw_result_tier *tier, int index)
 {
-    if (tier->capacity_bytes <= 0 && tier->peak_bytes <= 0)
+    if (tier->capacity_bytes <= 0 && tier->need_bytes <= 0)
         return;
-    mw_grid_row(grid, mw_tier_name(index), "= total", mw_format_gib(tier->peak_bytes),
-                mw_table_share(tier->peak_bytes, tier->capacity_bytes),
+    mw_grid_row(grid, mw_tier_name(index), "= total", mw_format_gib(tier->need_bytes),
+                mw_table_share(tier->need_bytes, tier->capacity_bytes),
                 mw_format_gib(tier->capacity_bytes), mw_format_gib(tier->reserve_bytes),
                 mw_format_gib(tier->largest_request_bytes), NULL);
 }
@@ -42,6 +55,7 @@ print_ledger(FILE *out, const struct mw_result *r)
     mw_grid_row(grid, "tier", "purpose", "bytes", "share", "usable", "reserved", "max slot", NULL);
     for (int i = 0; i < MW_TIER_COUNT; i++) {
         add_ledger_tier(grid, r, i);
+        add_software(grid, r, i);
         add_total(grid, &r->tiers[i], i);
     }
     mw_grid_print(grid, out, 2);

@@ -263,13 +263,13 @@ print_memory(FILE *out, const struct mw_result *r)
     for (int i = 0; i < MW_TIER_COUNT; i++) {
         const struct mw_result_tier *tier = &r->tiers[i];
         g_autofree char *used = mw_table_used_of_capacity(tier);
-        if (tier->peak_bytes > 0)
+        if (tier->need_bytes > 0)
             g_string_append_printf(text, "%s %s %s (%s)",
                                    text->str[text->len - 1] == ')' ? "," : ":", mw_tier_name(i),
-                                   used, mw_table_share(tier->peak_bytes, tier->capacity_bytes));
+                                   used, mw_table_share(tier->need_bytes, tier->capacity_bytes));
     }
     if (*beside)
-        g_string_append_printf(text, ", and %s", beside);
+        g_string_append_printf(text, ", of it %s", beside);
     mw_table_line(out, "memory", "%s", text->str);
 }
 

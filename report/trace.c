@@ -167,7 +167,7 @@ static void
 write_purpose(struct mw_json_writer *json, const struct part *part,
               const struct mw_memory_lives *lives, uint32_t rank, enum mw_purpose purpose)
 {
-    struct mw_memory_curve curve = mw_memory_curve_find(part->plan, lives, rank, purpose);
+    struct mw_memory_curve curve = mw_memory_curve_find(part->plan, lives, purpose);
     const char *what = purpose == MW_PURPOSE_COUNT ? "in use" : mw_purpose_name(purpose);
 
     for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
@@ -206,17 +206,18 @@ static int64_t
 write_part(struct mw_json_writer *json, const struct part *part, int64_t last_tid)
 {
     const struct mw_plan *plan = part->plan;
-    struct mw_spans spans = mw_lane_spans_find(plan, part->timeline);
-    struct mw_memory_lives lives = mw_memory_lives_find(plan, part->timeline);
+    struct mw_spans spans = mw_lane_spans_find(plan, part->timeline, MW_NONE);
 
     for (uint32_t i = 0; i < plan->program_count; i++)
         write_process(json, part, i);
     for (uint32_t i = 0; i < plan->lane_count; i++)
         last_tid = write_lane(json, part, &spans, i, last_tid);
-    for (uint32_t i = 0; i < plan->program_count; i++)
+    for (uint32_t i = 0; i < plan->program_count; i++) {
+        struct mw_memory_lives lives = mw_memory_lives_find(plan, part->timeline, i);
         for (int purpose = MW_PURPOSE_COUNT; purpose >= 0; purpose--)
             write_purpose(json, part, &lives, i, (enum mw_purpose)purpose);
-    mw_memory_lives_clear(&lives);
+        mw_memory_lives_clear(&lives);
+    }
     mw_lane_spans_clear(&spans);
     return last_tid;
 }

@@ -22,7 +22,7 @@
 /* A state is compared with so many before it. */
 #define STATES_KEPT 16
 /* Fewer rounds are not worth looking at. */
-#define ROUNDS_LEAST 4
+#define ROUNDS_LEAST 2
 
 /* --- rounds of a plan ------------------------------------------------------------------------- */
 
@@ -68,7 +68,7 @@ span_of(const struct finder *finder, uint32_t lane)
     if (length < ROUNDS_LEAST)
         return 0;
     const struct mw_op *op = op_at(finder->graph, lane, middle);
-    for (uint32_t span = 1; span <= length / ROUNDS_LEAST; span++) {
+    for (uint32_t span = 1; span <= length / ROUNDS_LEAST && middle + span < length; span++) {
         const struct mw_op *later = op_at(finder->graph, lane, middle + span);
         if (later->micro_batch == op->micro_batch + finder->micro_batches &&
             later->work == op->work && later->phase == op->phase && later->layer == op->layer &&

@@ -257,7 +257,7 @@ static const struct mw_profile_key keys[] = {
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.experts_whole), 0, 0, NULL},
     MEMORY("activations_kept", "", activations_kept, 1, 10,
            "activations kept without recomputation, as a multiple of those that a fused backward "
-           "needs; default: 1.7, as eager frameworks keep them"),
+           "needs; default: 1.74, the most that eager frameworks keep"),
     MEMORY("softmax_bytes", "bytes", bytes_per_softmax, 1, 16,
            "kept of a stored score for softmax's backward, where that is another tensor than the "
            "one that the product with the values reads; default: the same tensor"),
@@ -312,6 +312,17 @@ static const struct mw_profile_key keys[] = {
     {"offers", "hybrid_shard", "",
      "whether it partitions states over groups of GPUs, and each group has them all", 1, 0, 1, true,
      0, MW_VALUE_FLAG, AT(offers.hybrid_shard), 0, 0, NULL},
+    {"offers", "tiled_operators", "",
+     "whether it computes an operator that is too large in tiles, one after the other "
+     "(memory-centric tiling)",
+     1, 0, 1, true, 0, MW_VALUE_FLAG, AT(offers.tiled_operators), 0, 0, NULL},
+    {"offers", "narrow_weights", "",
+     "whether it keeps frozen weights in fewer bits than what it trains (QLoRA)", 1, 0, 1, true, 0,
+     MW_VALUE_FLAG, AT(offers.narrow_weights), 0, 0, NULL},
+    {"offers", "update_beside", "",
+     "whether it updates each parameter beside backward, if it is asked to (LOMO, an optimizer in "
+     "backward)",
+     1, 0, 1, true, 0, MW_VALUE_FLAG, AT(offers.update_beside), 0, 0, NULL},
     {"offers", "host_optimizers", "",
      "kernels that update in host memory: any, or adam and lion, with moments as wide as the "
      "parameters that they update; default: any",

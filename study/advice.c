@@ -40,15 +40,14 @@ take_if_better(struct mw_result_change *best, struct mw_improvement *change,
 }
 
 /* Plans the changes with the best estimates as if they had been requested.  A kind of change whose
- * estimates are too high does not hide other kinds.  Changes that keep more activations than eager
- * frameworks have room for are not advised; they hide nothing either, up to a bound in time. */
+ * estimates are too high does not hide other kinds.  Changes that do not fit hide nothing either,
+ * up to a bound in time. */
 static void
 advise(const struct mw_question *question, const struct mw_answer *answer, const GPtrArray *changes,
        double left_out, struct mw_result_change *best)
 {
     double now = answer->result->tokens_per_s, most = 0;
     int planned[MW_IMPROVEMENT_KINDS] = {0}, refused[MW_IMPROVEMENT_KINDS] = {0};
-    bool keeps = mw_keeps_too_much(answer->sizing);
 
     for (guint i = 0; i < changes->len; i++) {
         struct mw_improvement *change = changes->pdata[i];
@@ -58,7 +57,7 @@ advise(const struct mw_question *question, const struct mw_answer *answer, const
             planned[change->kind] >= PLANNED || refused[change->kind] >= REFUSED)
             continue;
         bool good = mw_choose(&change->question, question->strategies[0], false, &choice, NULL) &&
-                    (keeps || !mw_keeps_too_much(choice.sizing));
+                    choice.sizing->fits;
         (good ? planned : refused)[change->kind]++;
         double gain = good ? mw_choice_rate(&choice) / now : 0;
         if (mw_improvement_is_worth(change, gain / left_out) &&

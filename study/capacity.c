@@ -243,17 +243,6 @@ left(double used, double limit)
     return isfinite(limit) && limit > 0 && isfinite(used) ? 1 - used / limit : 1;
 }
 
-/* Of a tier, with what the software takes beside the plan. */
-static double
-taken(const struct mw_result *r, enum mw_tier tier)
-{
-    double bytes = (double)r->tiers[tier].peak_bytes;
-
-    for (size_t i = 0; i < r->beside_count; i++)
-        bytes += r->beside[i].tier == tier ? (double)r->beside[i].bytes : 0;
-    return bytes;
-}
-
 static double
 drives_last_of(const struct mw_result *r)
 {
@@ -270,8 +259,8 @@ margin_of(const struct mw_capacity_row *row, const struct mw_capacity_limits *li
 
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         const struct mw_result_tier *tier = &row->result->tiers[t];
-        if (tier->peak_bytes > 0)
-            margin = fmin(margin, left(taken(row->result, t), (double)tier->capacity_bytes));
+        if (tier->need_bytes > 0)
+            margin = fmin(margin, left((double)tier->need_bytes, (double)tier->capacity_bytes));
     }
     return margin;
 }

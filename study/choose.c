@@ -424,6 +424,7 @@ bool
 mw_recomputes_for_eager(const struct mw_question *question, const struct mw_sizing *sizing)
 {
     struct mw_settings asked = question->settings;
+    struct mw_question once = *question;
     double chosen = mw_estimated_rate_of(sizing);
 
     if (!may_keep_all(&asked) || !sizing->settings.checkpoint_interval ||
@@ -431,29 +432,26 @@ mw_recomputes_for_eager(const struct mw_question *question, const struct mw_sizi
         return false;
     asked.strategy = sizing->settings.strategy;
     asked.checkpoint_interval = 0;
-    if (!(mw_estimated_rate(question, &asked) > chosen))
+    once.hardware[MW_OUTLOOK_TYPICAL].memory_use.activations_kept = 1;
+    if (!(mw_estimated_rate(&once, &asked) > chosen))
         return false;
-    asked.eager = true;
     asked = with_many_ops(&asked);
     return !(mw_estimated_rate(question, &asked) > chosen);
 }
 
 bool
-mw_keeps_too_much(const struct mw_sizing *sizing)
+mw_fits_if_kept_once(const struct mw_sizing *sizing)
 {
-    struct mw_settings settings = sizing->settings;
+    struct mw_hardware once = *sizing->hardware;
 
-    if (!sizing->fits || settings.eager ||
-        (settings.checkpoint_interval && !mw_sizing_kept_of_model(sizing)))
-        return false;
-    settings.eager = true;
-    struct mw_sizing *eager = mw_sizing_new(sizing->model, sizing->hardware, &settings, NULL);
-    bool keeps = !eager || !eager->fits;
-    mw_sizing_free(eager);
-    return keeps;
+    once.memory_use.activations_kept = 1;
+    struct mw_sizing *other = mw_sizing_new(sizing->model, &once, &sizing->settings, NULL);
+    bool fits = other && other->fits;
+    mw_sizing_free(other);
+    return fits;
 }
 
-/* Recomputes nothing, if the activations fit even as eager frameworks keep them. */
+/* Recomputes nothing. */
 static struct mw_settings
 keeping_all(const struct mw_settings *asked)
 {
@@ -463,7 +461,6 @@ keeping_all(const struct mw_settings *asked)
     /* Of activations that would leave.  Without them it is refused. */
     if (settings.recompute_layers == MW_RECOMPUTE_FASTEST && settings.whole_checkpoints == 1)
         settings.recompute_layers = MW_AUTO;
-    settings.eager = true;
     return settings;
 }
 
@@ -474,7 +471,7 @@ recomputing_fewest(const struct mw_settings *asked)
 {
     struct mw_settings settings = *asked;
 
-    settings.recompute_layers = MW_RECOMPUTE_FEWEST; /* what is kept, as the software keeps it */
+    settings.recompute_layers = MW_RECOMPUTE_FEWEST;
     return settings;
 }
 
@@ -887,20 +884,6 @@ choose_batch(struct search *search, const struct mw_settings *asked, struct mw_c
     return true;
 }
 
-/* Whether it was asked for layers that keep their activations, of which the software keeps more
- * than those counted. */
-static bool
-asks_to_keep_more(const struct search *search, const struct mw_settings *asked)
-{
-    const struct mw_hardware *hardware = &search->question->hardware[MW_OUTLOOK_TYPICAL];
-
-    return (asked->checkpoint_interval == 0 || asked->recompute_layers > 0 ||
-            !mw_layer_set_is_empty(&asked->recompute_set)) &&
-           mw_sizing_activations_kept(hardware) > 1;
-}
-
-/* What was asked for is planned as the same choice of the planner's own, with room for all that the
- * software keeps; only where nothing fits so, with room for what is counted. */
 static bool
 search_best(struct search *search, enum mw_strategy strategy, struct mw_choice *choice,
             GError **error)
@@ -909,14 +892,7 @@ search_best(struct search *search, enum mw_strategy strategy, struct mw_choice *
     struct mw_settings asked = question->settings;
 
     asked.strategy = strategy;
-    asked.eager |= asks_to_keep_more(search, &asked);
-    bool stands = asked.eager == question->settings.eager;
-    bool good = choose_batch(search, &asked, choice, stands ? error : NULL);
-    if (!stands && !fits(choice)) {
-        mw_choice_clear(choice);
-        asked.eager = false;
-        good = choose_batch(search, &asked, choice, error);
-    }
+    bool good = choose_batch(search, &asked, choice, error);
     if (good && search->keeps_plan)
         build_plan(choice);
     if (!good)

@@ -34,12 +34,12 @@ double mw_choice_rate(struct mw_choice *choice);
 double mw_estimated_rate(const struct mw_question *question, const struct mw_settings *asked);
 /* The same for a sizing that fits. */
 double mw_estimated_rate_of(const struct mw_sizing *sizing);
-/* Whether a sizing whose recomputation was open would, by estimate, keep all activations if eager
- * frameworks kept no others beside them. */
+/* Whether a sizing whose recomputation was open would, by estimate, keep all activations if the
+ * software kept no others beside them. */
 bool mw_recomputes_for_eager(const struct mw_question *question, const struct mw_sizing *sizing);
-/* Whether it keeps activations as was asked, all or some layers', which fit as planned but not as
- * eager frameworks keep them. */
-bool mw_keeps_too_much(const struct mw_sizing *sizing);
+/* Whether a sizing that keeps activations and does not fit would fit if the software kept no more
+ * than those counted. */
+bool mw_fits_if_kept_once(const struct mw_sizing *sizing);
 /* The choice that was left out because its step has more ops than a plan may have: the best by
  * estimate of all that fit, `times` as fast as the chosen one.  NULL: there is none.
  * mw_sizing_free it. */

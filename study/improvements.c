@@ -77,7 +77,6 @@ estimated_gain(const struct list *list, const struct mw_question *question, bool
     struct mw_settings asked = question->settings;
 
     asked.strategy = list->now->strategy;
-    asked.eager = list->now->eager;
     if (asked.checkpoint_interval == MW_AUTO) {
         asked.checkpoint_interval = list->now->checkpoint_interval;
         if (asked.recompute_layers == MW_AUTO && recomputes_some(list->now))

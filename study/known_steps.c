@@ -11,6 +11,8 @@
  * pipeline and turns it over once and a half, and so many beside them. */
 #define FEW_PER_STAGE 2.5
 #define FEW_MICRO_BATCHES 8
+/* Of stages with several stretches, rounds of as many micro-batches as there are stages. */
+#define FEW_ROUNDS 6
 
 static void
 costs_of(const struct mw_plan *plan, const struct mw_hardware *hardware, bool uncontended,
@@ -34,11 +36,12 @@ mw_evaluate_plan(const struct mw_plan *plan, const struct mw_hardware *hardware,
 static int64_t
 fewer_micro_batches(const struct mw_sizing *sizing)
 {
-    int64_t all = sizing->settings.grad_accum, grain = sizing->stretches > 1 ? sizing->pp : 1;
-    int64_t of_stages = (int64_t)(FEW_PER_STAGE * (double)sizing->pp);
-    int64_t enough = (of_stages + FEW_MICRO_BATCHES) * sizing->stretches;
+    int64_t all = sizing->settings.grad_accum;
+    int64_t rounds = MAX(FEW_ROUNDS, (int64_t)sizing->stretches + 2);
 
-    return all - (all - enough) / grain * grain;
+    return sizing->stretches > 1
+               ? MIN(all, rounds * sizing->pp)
+               : (int64_t)(FEW_PER_STAGE * (double)sizing->pp) + FEW_MICRO_BATCHES;
 }
 
 /* Every stage begins and ends a step with micro-batches of its own, and between them does the same
@@ -48,7 +51,7 @@ double
 mw_step_by_few_s(const struct mw_sizing *sizing)
 {
     int64_t fewer = fewer_micro_batches(sizing), missing = sizing->settings.grad_accum - fewer;
-    struct mw_sizing *few = missing >= fewer ? mw_sizing_fewer(sizing, fewer) : NULL;
+    struct mw_sizing *few = missing >= fewer / 3 ? mw_sizing_fewer(sizing, fewer) : NULL;
     struct mw_plan *plan = few ? mw_build_small_plan(few) : NULL;
     struct mw_engine_result engine = {0};
     double step_s = 0;

@@ -36,31 +36,41 @@ in_order(const struct mw_spans *spans)
     return true;
 }
 
-/* Sorts rows by lane, each lane's in the order of its ops; first[lane] is where the lane begins. */
+static bool
+is_of(const struct mw_plan *plan, uint32_t lane, uint32_t program)
+{
+    return program == MW_NONE || plan->lanes[lane].program == program;
+}
+
+/* Sorts rows by lane, each lane's in the order of its ops; first[lane] is where the lane begins,
+ * and the last entry where all end. */
 static size_t *
-find_places(const struct mw_plan *plan, const struct mw_timeline *timeline)
+find_places(const struct mw_plan *plan, const struct mw_timeline *timeline, uint32_t program)
 {
     size_t *first = g_new0(size_t, plan->lane_count + 1);
 
     for (size_t i = 0; i < timeline->row_count; i++)
         first[plan->ops[timeline->rows[i].op].lane + 1]++;
     for (uint32_t l = 0; l < plan->lane_count; l++)
-        first[l + 1] += first[l];
+        first[l + 1] = first[l] + (is_of(plan, l, program) ? first[l + 1] : 0);
     return first;
 }
 
 /* A lane starts its ops in order, so a timeline that obeys the rule is sorted already. */
 struct mw_spans
-mw_lane_spans_find(const struct mw_plan *plan, const struct mw_timeline *timeline)
+mw_lane_spans_find(const struct mw_plan *plan, const struct mw_timeline *timeline, uint32_t program)
 {
-    struct mw_spans spans = {g_new(struct mw_span, timeline->row_count + 1), timeline->row_count,
-                             0};
-    g_autofree size_t *place = find_places(plan, timeline);
-    int64_t begin_ns = first_start(timeline);
+    g_autofree size_t *place = find_places(plan, timeline, program);
+    size_t count = place[plan->lane_count];
+    struct mw_spans spans = {.span = g_new(struct mw_span, count + 1), .count = count};
+    int64_t begin_ns = spans.begin_ns = first_start(timeline);
 
     for (size_t i = 0; i < timeline->row_count; i++) {
         const struct mw_timeline_row *row = &timeline->rows[i];
         uint32_t lane = plan->ops[row->op].lane;
+        spans.span_ns = MAX(spans.span_ns, row->end_ns - begin_ns);
+        if (!is_of(plan, lane, program))
+            continue;
         struct mw_span *span = &spans.span[place[lane]++];
         *span = (struct mw_span){.lane = lane,
                                  .op = row->op,
@@ -69,7 +79,6 @@ mw_lane_spans_find(const struct mw_plan *plan, const struct mw_timeline *timelin
                                  .end_ns = row->end_ns - begin_ns,
                                  .times = 1 + (int64_t)row->more,
                                  .skipped_ns = row->skipped_ns};
-        spans.span_ns = MAX(spans.span_ns, span->end_ns);
     }
     if (!in_order(&spans))
         qsort(spans.span, spans.count, sizeof *spans.span, compare_spans);

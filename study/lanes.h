@@ -23,11 +23,13 @@ struct mw_span { /* one op's time in its lane; times count from the first op's s
 struct mw_spans { /* sorted by lane, then start, then op */
     struct mw_span *span;
     size_t count;
-    int64_t span_ns; /* end of the last op */
+    int64_t begin_ns; /* start of the first op of all programs, from which times count */
+    int64_t span_ns;  /* end of the last op of all programs */
 };
 
-/* Free with mw_lane_spans_clear. */
-struct mw_spans mw_lane_spans_find(const struct mw_plan *plan, const struct mw_timeline *timeline);
+/* Of one program's lanes, or of all (MW_NONE).  Free with mw_lane_spans_clear. */
+struct mw_spans mw_lane_spans_find(const struct mw_plan *plan, const struct mw_timeline *timeline,
+                                   uint32_t program);
 void mw_lane_spans_clear(struct mw_spans *spans);
 
 /* The spans of one lane: a pointer into `spans` and how many. */

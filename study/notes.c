@@ -269,7 +269,7 @@ keeper(const struct mw_question *question, const struct mw_sizing *sizing)
 /* That some layers keep their activations. */
 static void
 note_kept(const struct mw_question *question, const struct mw_sizing *sizing, int64_t kept,
-          const char *who, GPtrArray *notes)
+          GPtrArray *notes)
 {
     g_autofree char *layers = mw_setting_text(mw_setting_find("recompute-list"), &sizing->settings);
     GString *note = g_string_new(NULL);
@@ -283,59 +283,36 @@ note_kept(const struct mw_question *question, const struct mw_sizing *sizing, in
         g_autofree char *named = mw_spelled_printf("; {recompute-list=%s} names them", layers);
         g_string_append(note, named);
     }
-    if (mw_keeps_too_much(sizing))
-        g_string_append_printf(note,
-                               ", as requested, which may run out of memory: those fit once, not "
-                               "%g times over, as %s them",
-                               mw_sizing_activations_kept(sizing->hardware), who);
     g_ptr_array_add(notes, g_string_free(note, FALSE));
 }
 
-/* Whether activations are kept, considering the room that the software needs for its own. */
+/* Whether activations are kept, considering the room that the software needs for its own; and that
+ * its profile says how much that is, where what was asked for lacks just that. */
 static void
 note_eager(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
     g_autofree char *who = keeper(question, sizing);
+    double times = mw_sizing_activations_kept(sizing->hardware);
     int64_t kept = mw_sizing_kept_of_model(sizing);
     bool sought = question->settings.checkpoint_interval == MW_AUTO;
+    bool all = !sizing->settings.checkpoint_interval;
     const char *why = NULL;
 
-    if (sizing->settings.eager && !sought)
-        why = NULL;
-    else if (sizing->settings.eager && mw_sizing_activations_kept(sizing->hardware) == 1)
+    if (!sizing->fits && mw_fits_if_kept_once(sizing))
+        why = "kept activations would fit once, not %g times over, as %s them "
+              "(software.memory.activations_kept)";
+    else if (all && sought && times == 1)
         why = "no recomputation: kept activations fit; {activation-checkpoint-interval=1} "
               "recomputes";
-    else if (sizing->settings.eager)
+    else if (all && sought)
         why = "no recomputation: kept activations fit %g times over, as %s them; "
               "{activation-checkpoint-interval=1} recomputes";
     else if (sizing->fits && mw_recomputes_for_eager(question, sizing))
-        why = "recomputation: kept activations would fit once, not %g times over, as %s them; "
-              "{activation-checkpoint-interval=0} keeps them";
-    else if (mw_keeps_too_much(sizing))
-        why =
-            "no recomputation, as requested, may run out of memory: kept activations fit once, not "
-            "%g times over, as %s them; {activation-checkpoint-interval=1} recomputes";
+        why = "recomputation: kept activations would fit once, not %g times over, as %s them";
     if (kept)
-        note_kept(question, sizing, kept, who, notes);
-    else if (why)
-        g_ptr_array_add(notes,
-                        mw_spelled_printf(why, mw_sizing_activations_kept(sizing->hardware), who));
-}
-
-/* If the plan that was left out keeps all activations, as eager frameworks do, fewer micro-batches
- * may keep them too, though with less room. */
-static const char *
-keeping_once(const struct mw_question *question, const struct mw_sizing *out,
-             const struct mw_sizing *sizing)
-{
-    struct mw_settings asked = question->settings;
-
-    asked.strategy = out->settings.strategy;
-    asked.checkpoint_interval = 0;
-    return out->settings.eager && sizing->settings.checkpoint_interval &&
-                   mw_estimated_rate(question, &asked) > mw_estimated_rate_of(sizing)
-               ? "; {activation-checkpoint-interval=0} keeps activations that fit once"
-               : "";
+        note_kept(question, sizing, kept, notes);
+    if (why && (!kept || !sizing->fits))
+        g_ptr_array_add(notes, mw_spelled_printf(why, times, who));
 }
 
 /* Nobody expects a larger batch to be slower. */
@@ -357,15 +334,14 @@ note_left_out(const struct mw_question *question, enum mw_strategy strategy,
         asked->batch_source ? g_strdup_printf("; a global batch of %" G_GINT64_FORMAT, most_asked)
         : global            ? mw_spelled_printf("; {global-batch=%" G_GINT64_FORMAT "}", most_asked)
                             : mw_spelled_printf("; {grad-accum=%" G_GINT64_FORMAT "}", most_asked);
-    g_autofree char *kept = mw_spelled(keeping_once(question, out, sizing));
     g_ptr_array_add(notes, mw_spelled_printf(
                                "left out as slow to plan: %s, {batch=%.15g}%s, %.2f times as fast, "
                                "in %" G_GINT64_FORMAT " micro-batches of %" G_GINT64_FORMAT
-                               " ops, more than %" G_GINT64_FORMAT "%s%s%s",
+                               " ops, more than %" G_GINT64_FORMAT "%s%s",
                                mw_strategy_name(s->strategy), s->micro_batch,
                                s->checkpoint_interval ? "" : " without recomputation", times,
                                s->grad_accum, mw_planner_ops(out), s->ops_max, most ? opens : "",
-                               most ? " or fewer plans it" : "", kept));
+                               most ? " or fewer plans it" : ""));
     mw_sizing_free(out);
 }
 
@@ -395,7 +371,7 @@ note_interval(const struct mw_settings *asked, const struct mw_sizing *sizing, G
 static void
 note_pieces(const struct mw_sizing *sizing, GPtrArray *notes)
 {
-    if (!sizing->fits && sizing->fragmentation)
+    if (!sizing->fits && sizing->fragmentation && sizing->hardware->offers.tiled_operators)
         g_ptr_array_add(notes, mw_spelled("what is short is memory in one piece, not the sum: "
                                           "more {tiles} cut it"));
 }
@@ -486,25 +462,25 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
     note_capacity(sizing, notes);
 }
 
+/* `dtype`: of the model's own parameters, which are updated where state has no copy of them. */
 static bool
-is_updated_by(enum mw_host_optimizer kernel, const struct mw_optimizer_row *row)
+is_updated_by(enum mw_host_optimizer kernel, const struct mw_optimizer_row *row,
+              enum mw_dtype dtype)
 {
-    enum mw_dtype parameter = row->dtypes[MW_KEPT_PARAMETER],
-                  moment = row->dtypes[MW_KEPT_MOMENTUM];
-    int bits = parameter == MW_DTYPE_NONE ? 16 : mw_dtype_bits(parameter);
+    enum mw_dtype copy = row->dtypes[MW_KEPT_PARAMETER], moment = row->dtypes[MW_KEPT_MOMENTUM];
 
     if (kernel == MW_HOST_ANY)
         return true;
     return row->rule == (kernel == MW_HOST_LION ? MW_UPDATE_LION : MW_UPDATE_ADAMW) &&
-           mw_dtype_bits(moment) == bits;
+           mw_dtype_bits(moment) == mw_dtype_bits(copy == MW_DTYPE_NONE ? dtype : copy);
 }
 
 static bool
-updates_on_host_by(const struct mw_offers *offers, int optimizer)
+updates_on_host_by(const struct mw_offers *offers, const struct mw_settings *settings)
 {
     for (int i = 0; i < MW_PROFILE_LIST_MAX && offers->host_optimizers[i] >= 0; i++)
         if (is_updated_by((enum mw_host_optimizer)offers->host_optimizers[i],
-                          mw_optimizer_row(optimizer)))
+                          mw_optimizer_row(settings->optimizer), settings->dtype))
             return true;
     return false;
 }
@@ -512,15 +488,15 @@ updates_on_host_by(const struct mw_offers *offers, int optimizer)
 static void
 note_host_optimizer(const struct mw_sizing *sizing, const char *software, GPtrArray *notes)
 {
-    int optimizer = sizing->settings.optimizer;
+    const struct mw_settings *settings = &sizing->settings;
     bool leaves = mw_sizing_state_elements(sizing, MW_TIER_CPU) > 0 ||
                   mw_sizing_state_elements(sizing, MW_TIER_NVME) > 0;
 
-    if (leaves && !mw_settings_updates_on_gpu(&sizing->settings) &&
-        !updates_on_host_by(&sizing->hardware->offers, optimizer))
+    if (leaves && !mw_settings_updates_on_gpu(settings) &&
+        !updates_on_host_by(&sizing->hardware->offers, settings))
         g_ptr_array_add(notes, g_strdup_printf("%s has no CPU optimizer that updates by %s, so it "
                                                "cannot run this plan as it is",
-                                               software, mw_optimizer_name(optimizer)));
+                                               software, mw_optimizer_name(settings->optimizer)));
 }
 
 static void
@@ -544,6 +520,31 @@ note_host_state(const struct mw_sizing *sizing, const char *software, GPtrArray 
                                             software, states[i].what));
 }
 
+/* Ways to save memory that are no placement. */
+static void
+note_savers(const struct mw_sizing *sizing, const char *software, GPtrArray *notes)
+{
+    const struct mw_settings *s = &sizing->settings;
+    const struct mw_offers *offers = &sizing->hardware->offers;
+    const struct {
+        bool lacks;
+        const char *what;
+    } savers[] = {
+        {s->tiles > 1 && !offers->tiled_operators, "cuts no operator into tiles ({tiles})"},
+        {s->frozen_dtype != MW_DTYPE_NONE && !offers->narrow_weights,
+         "keeps no frozen weights in fewer bits ({weight-bits})"},
+        {mw_settings_update_beside(s) && !offers->update_beside,
+         "updates no parameter beside backward ({update})"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(savers); i++)
+        if (savers[i].lacks) {
+            g_autofree char *what = mw_spelled(savers[i].what);
+            g_ptr_array_add(notes,
+                            g_strdup_printf("%s %s, so it cannot run this plan", software, what));
+        }
+}
+
 /* Plans that the software does not carry out. */
 static void
 note_offers(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
@@ -561,6 +562,7 @@ note_offers(const struct mw_question *question, const struct mw_sizing *sizing, 
                                                software));
     note_host_state(sizing, software, notes);
     note_host_optimizer(sizing, software, notes);
+    note_savers(sizing, software, notes);
     if (sizing->pp > 1 && sizing->gradients_partitioned && !offers->partitioned_stages)
         g_ptr_array_add(
             notes, g_strdup_printf("%s does not partition gradients or parameters (ZeRO-2, "

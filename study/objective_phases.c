@@ -74,7 +74,6 @@ mw_objective_forward(const struct mw_settings *trained, enum mw_strategy strateg
     s.layer_order = 0;
     s.whole_checkpoints = 0;
     s.param_loads = 3;
-    s.eager = false;
     s.commit = 0;
     s.save_every = 0;
     s.dpu_start = MW_AUTO;
@@ -108,10 +107,9 @@ mw_objective_trained_bytes(const struct mw_sizing *sizing, bool gradients,
     static const struct {
         enum mw_beside what;
         bool gradients;
-    } stay[] = {{MW_BESIDE_BUCKETS, false},
-                {MW_BESIDE_GRADIENTS, true},
-                {MW_BESIDE_HOST_GRADIENTS, false},
-                {MW_BESIDE_FROZEN, false},
+    } stay[] = {{MW_BESIDE_BUCKETS, false},        {MW_BESIDE_GRADIENTS, true},
+                {MW_BESIDE_HOST_GRADIENTS, false}, {MW_BESIDE_FROZEN, false},
+                {MW_BESIDE_MOMENTS, false},        {MW_BESIDE_HOST_MOMENTS, false},
                 {MW_BESIDE_PINNED, false}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(stay); i++)

@@ -605,7 +605,6 @@ set_base(struct mw_parallel_space *space)
     s->logits_chunks = s->logits_chunks == MW_AUTO ? 1 : s->logits_chunks;
     s->commit = s->commit == MW_AUTO ? 0 : s->commit;
     s->ops_max = OPS_ANY;
-    s->eager = true;
     if (s->global_batch == MW_AUTO)
         s->global_batch = default_batch(space->model, s);
 }

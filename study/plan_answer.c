@@ -151,8 +151,8 @@ fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         int64_t sharers = t == MW_TIER_GPU ? 1 : r->gpus_per_node;
         int64_t capacity = (whole[t] - reserve[t]) / sharers;
-        r->tiers[t] =
-            (struct mw_result_tier){capacity, reserve[t] / sharers, plan->peak_bytes[t], 0};
+        r->tiers[t] = (struct mw_result_tier){capacity, reserve[t] / sharers, plan->peak_bytes[t],
+                                              0, plan->peak_bytes[t]};
         if (plan->peak_bytes[t] <= capacity || !r->feasible)
             continue;
         r->feasible = false;

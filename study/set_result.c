@@ -119,7 +119,8 @@ fill_ledger(const struct mw_sizing *sizing, struct mw_result *r)
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         const struct mw_tier_info *tier = &sizing->tiers[t];
         r->tiers[t] = (struct mw_result_tier){tier->capacity_bytes, tier->reserve_bytes,
-                                              sizing->need_bytes[t], sizing->largest_bytes[t]};
+                                              sizing->need_bytes[t], sizing->largest_bytes[t],
+                                              mw_sizing_whole_need(sizing, t)};
         for (int p = 0; p < MW_PURPOSE_COUNT; p++) {
             struct mw_result_ledger_row row = {t, p, sizing->ledger[t][p]};
             if (row.bytes)
@@ -142,11 +143,9 @@ compare_beside(const void *a, const void *b)
 static void
 fill_beside(const struct mw_sizing *sizing, struct mw_result *r)
 {
-    bool says_activations = sizing->hardware->memory_use.activations_kept > 0;
-
     r->beside = g_new0(struct mw_result_beside, MW_BESIDE_COUNT);
     for (int what = 0; what < MW_BESIDE_COUNT; what++)
-        if (sizing->beside[what] > 0 && (what != MW_BESIDE_ACTIVATIONS || says_activations))
+        if (sizing->beside[what] > 0)
             r->beside[r->beside_count++] = (struct mw_result_beside){
                 mw_beside_text(what), mw_beside_tier(what), sizing->beside[what]};
     qsort(r->beside, r->beside_count, sizeof *r->beside, compare_beside);

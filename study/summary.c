@@ -172,33 +172,31 @@ fill_lanes(const struct mw_plan *plan, const struct mw_spans *spans, struct mw_r
 }
 
 /* Forward ends with its last compute; backward with the last op of backward or recompute. */
-static int64_t
-phase_end(const struct mw_plan *plan, const struct mw_span *span, bool forward)
+static bool
+is_last_of(const struct mw_plan *plan, const struct mw_op *op, bool forward)
 {
-    const struct mw_op *op = &plan->ops[span->op];
-
-    if (forward)
-        return op->phase == MW_PHASE_FORWARD && plan->works[op->work].kind == MW_OP_COMPUTE
-                   ? span->end_ns + span->skipped_ns
-                   : 0;
-    return op->phase == MW_PHASE_BACKWARD || op->phase == MW_PHASE_RECOMPUTE
-               ? span->end_ns + span->skipped_ns
-               : 0;
+    return forward ? op->phase == MW_PHASE_FORWARD && plan->works[op->work].kind == MW_OP_COMPUTE
+                   : op->phase == MW_PHASE_BACKWARD || op->phase == MW_PHASE_RECOMPUTE;
 }
 
 static void
-fill_phases(const struct mw_plan *plan, const struct mw_spans *spans, struct mw_result *result)
+fill_phases(const struct mw_plan *plan, const struct mw_timeline *timeline, int64_t begin_ns,
+            struct mw_result *result)
 {
     const char *names[] = {"forward", "backward", "optimizer"};
     int64_t ends[] = {0, 0, 0};
     int64_t start = 0;
     bool several = false;
 
-    for (size_t i = 0; i < spans->count; i++) {
-        several = several || plan->ops[spans->span[i].op].micro_batch > 0;
-        ends[0] = MAX(ends[0], phase_end(plan, &spans->span[i], true));
-        ends[1] = MAX(ends[1], phase_end(plan, &spans->span[i], false));
-        ends[2] = MAX(ends[2], spans->span[i].end_ns + spans->span[i].skipped_ns);
+    for (size_t i = 0; i < timeline->row_count; i++) {
+        const struct mw_timeline_row *row = &timeline->rows[i];
+        const struct mw_op *op = &plan->ops[row->op];
+        int64_t end_ns = row->end_ns - begin_ns + row->skipped_ns;
+        several = several || op->micro_batch > 0;
+        for (int forward = 0; forward < 2; forward++)
+            if (end_ns > ends[!forward] && is_last_of(plan, op, forward))
+                ends[!forward] = end_ns;
+        ends[2] = MAX(ends[2], end_ns);
     }
     if (several) { /* forward and backward take turns */
         ends[0] = 0;
@@ -222,10 +220,10 @@ void
 mw_summary_lanes(const struct mw_plan *plan, const struct mw_timeline *timeline,
                  struct mw_result *result)
 {
-    struct mw_spans spans = mw_lane_spans_find(plan, timeline);
+    struct mw_spans spans = mw_lane_spans_find(plan, timeline, 0);
 
     fill_lanes(plan, &spans, result);
-    fill_phases(plan, &spans, result);
+    fill_phases(plan, timeline, spans.begin_ns, result);
     mw_result_set_stage_times(plan, timeline, result);
     mw_lane_spans_clear(&spans);
 }

@@ -6,6 +6,7 @@ bytes and FLOPs those of a count by hand.  Runs are held to what PEFT trained in
 weights and tokens (scripts/make-lora-fixtures.py), and to the same bits with every placement.
 """
 import json
+import os
 import shutil
 import struct
 import sys
@@ -180,6 +181,7 @@ def check_refusals(box):
             ("--train qkv,lora:16@q", "qkv is trained itself"),
             ("--train lora:16@q,qkv", "behind a list of matrices"),
             ("--train lora:16@q,projection", "behind a list of matrices"),
+            ("--train c_proj", "projection and mlp-down have a matrix of that name each"),
             ("--train lora:16,q_proj", "qkv has that matrix", "--train lora:16@q_proj"),
             ("--train lora:16@norm1", "'norm1' has no adapters"),
             ("--train lora:16@qkv+qkv", "'qkv' is given twice"),
@@ -196,6 +198,9 @@ def check_refusals(box):
             ("bloom-176b", "v", "one matrix, query_key_value", "--train lora:8@qkv"),
             ("phi-4", "up", "gate and up in one matrix, gate_up_proj", "--train lora:8@mlp-up"),
             ("gpt2", "gate", "no gate", "--train lora:8@mlp-up"),
+            ("gpt2", "q_proj", "no module 'q_proj'", "c_attn, attn.c_proj, c_fc", "or qkv"),
+            ("llama-3.1-8b", "c_attn", "no module 'c_attn'", "q_proj, k_proj, v_proj, o_proj"),
+            ("llama-3.1-8b", "q+c_proj", "no module 'c_proj'", "up_proj, down_proj, or qkv"),
             ("deepseek-v3", "q", "latent attention", "--train lora:8@qkv")):
         yield from refused(
             box.run(f"simulate -m {model} -H dgx-h100 --train lora:8@{train}"), words)
@@ -483,6 +488,19 @@ def check_adapter_refusals(box):
     yield from refused(box.run(f"{base} {ADAPTED} --adapter bad --from bad"), ["--adapter"])
     yield from refused(box.run(f"{base} {ADAPTED} --adapter nowhere"),
                        ["nowhere/adapter_config.json"])
+    pipe = box.folder / "pipe"
+    pipe.mkdir()
+    os.mkfifo(pipe / "adapter_config.json")
+    yield from refused(box.run(f"{base} {ADAPTED} --adapter pipe"),
+                       ["pipe/adapter_config.json", "pipe that nobody writes to"])
+    shutil.copytree(fixture("llama-small") / "lora", box.folder / "theirs",
+                    ignore=shutil.ignore_patterns("text.txt", "expected.json"))
+    before = (box.folder / "theirs/adapter_model.safetensors").read_bytes()
+    yield from refused(box.run(f"{base} {ADAPTED} --steps 1 --save theirs"),
+                       ["theirs: holds adapter_model.safetensors without optimizer.safetensors",
+                        "not replaced"])
+    if (box.folder / "theirs/adapter_model.safetensors").read_bytes() != before:
+        yield "adapters of PEFT's are gone"
     yield from refused(box.run(f"{base} {ADAPTED} --adapter="), ["--adapter: must name"])
 
 

@@ -104,8 +104,30 @@ def check_copies(box):
                                                    "optimizer-state", "optimizer-buffers"))
             found = {part["what"]: part["bytes"] for part in answer.get("software_memory", [])}
             copies = found.pop("the update's copies", 0)
+            moments = found.pop("whole moments of flat partitions", 0)
+            whole = 4 * PARAMS * (name in VECTOR_BYTES and options.endswith(flat))
+            if abs(moments - whole) > 1e-3 * whole:
+                yield f"{name} {options}: whole moments of {moments} bytes"
             if found or abs(copies - max(0, by_hand - freed)) > 1e-3 * by_hand:
                 yield f"{name} {options}: {copies} {found}, {by_hand} by hand less {freed}"
+
+
+def check_flat(box):
+    """DeepSpeed updates a flat partition, which has no rows and columns: a number per element,
+    where the state is, and software that updates tensor by tensor has vectors."""
+    told = {}
+    for software in ("deepspeed", "hf-trainer"):
+        for placement, tier in (("-s zero2", "gpu"), ("-s zero-offload", "cpu")):
+            for name in ("adafactor", "sm3", "sgd-momentum"):
+                answer = ask(box, f"{placement} --optimizer {name} --software {software} "
+                             "--set gpu.memory_gib=400 --set host.memory_gib=1000")
+                told[software, tier, name] = sum(
+                    part["bytes"] for part in answer["software_memory"]
+                    if part["what"].startswith("whole moments") and part["tier"] == tier)
+    for (software, tier, name), found in told.items():
+        whole = 4 * PARAMS * (software == "deepspeed" and name in VECTOR_BYTES)
+        if abs(found - whole) > 1e-3 * whole:
+            yield f"{software}, {tier}, {name}: {found} bytes, {whole} by hand"
 
 
 def check_in_place(box):
@@ -134,6 +156,17 @@ def check_in_place(box):
             yield from refused(done, ["plan.txt", "memwall"])
         elif done.status:
             yield done.err
+
+
+def check_many_tensors(box):
+    """One op of a delayed step names all gradients, of a clipped update."""
+    answer = box.run("plan -m layers=300,hidden=256,heads=4,seq=64 -H rtx4090 -s zero-offload "
+                     "--optimizer adafactor --dpu-start 2 --batch 1 --grad-accum 1")
+    if answer.status:
+        yield answer.err
+    yield from refused(box.run("plan -m layers=30000,hidden=64,heads=4,seq=64 -H dgx-h100 "
+                               "-s zero-offload --optimizer adafactor --dpu-start 2 "
+                               "--batch 1 --grad-accum 1"), ["--dpu-start 2", "adafactor", "65535"])
 
 
 def check_vectors(box):
@@ -526,6 +559,8 @@ def tests(box):
     yield "state on the host", check_state(box, "-s zero-offload", "cpu")
     yield "vectors of rows and columns", check_vectors(box)
     yield "copies of an update", check_copies(box)
+    yield "many tensors", check_many_tensors(box)
+    yield "flat partitions", check_flat(box)
     yield "fp32 parameters in place", check_in_place(box)
     yield "drives", check_drives(box)
     yield "time", check_time(box)

@@ -168,7 +168,16 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H flat-test --device cpu":
         ["did you mean --param-device, --frozen-device, --gradient-device, "],
     "simulate -m gpt2 -H rtx4090 --tp 2":
-        ["--tp 2: must divide the number of GPUs on all nodes, which is 1\n"],
+        ["--tp 2: must divide the number of GPUs on all nodes, which is 1; give 1\n"],
+    "simulate -m llama-2-7b -H dgx-a100 --tp 3": ["which is 8; give 2 or 4\n"],
+    "simulate -m llama-2-7b -H dgx-a100 --gpus 6 --tp 6":
+        ["--tp 6: must divide both the number of heads, 32,", "llama-2-7b; give 2\n"],
+    "simulate -m llama-2-7b -H dgx-a100 --tp 4 --pp 4":
+        ["--pp 4: times --tp 4 must divide", "which is 8; give 2\n"],
+    "simulate -m llama-2-7b -H dgx-a100 --nodes 8 --pp 64":
+        ["32 layers, and each stage needs one; give 32\n"],
+    "simulate -m llama-2-7b -H dgx-a100 --nodes 3 --pp 2":
+        ["--pp 2: makes stages of 12 GPUs, which neither fill nodes of 8", "give 3\n"],
     "simulate -m gpt2 -H rtx4090 --batch 1000001": [
         "must be a whole number of sequences from 1 to 1000000, or auto"],
     "simulate -m gpt2 -H dgx2 --tp 4 --batch 1000000":

@@ -348,6 +348,40 @@ def check_room(box):
             yield f"{more} bytes beside what it needs: status {done.status}: {done.err}"
 
 
+def check_need(box):
+    """What is told of memory is what the verdict compares: the plan's, and what the software takes
+    of a tier, in the JSON, in rows of a sweep, and in the lines for people."""
+    for options in ("-m gpt2-xl -H rtx4090 -s zero-offload --batch 4 --software deepspeed",
+                    "-m llama-2-7b -H rtx4090 -s ddp --batch 1 --software hf-trainer",
+                    "-m gpt2-xl -H rtx4090 -s ddp --batch 1 --software ideal"):
+        told, again = (json.loads(box.run(f"simulate {options} {more} --json").out)["answers"][0]
+                       for more in ("", "--seq 512"))
+        for name, tier in told["tiers"].items():
+            beside = sum(row["bytes"] for row in told.get("software_memory", ())
+                         if row["tier"] == name)
+            need = told["need_bytes"][name]
+            if not need == tier["need_bytes"] == told["peak_bytes"][name] + beside:
+                yield f"{options}: {name} needs {need}, with {beside} of software"
+            if (need > tier["capacity_bytes"]) and told["feasible"]:
+                yield f"{options}: fits, and {name} needs {need} of {tier['capacity_bytes']}"
+        short = told["need_bytes"]["gpu"] - told["tiers"]["gpu"]["capacity_bytes"]
+        if not told["feasible"] and short != told["short_bytes"]:
+            yield f"{options}: {told['short_bytes']} short, not {short}"
+        share = 100 * told["need_bytes"]["gpu"] / told["tiers"]["gpu"]["capacity_bytes"]
+        lines = "".join(box.run(f"{verb} {options}").out.decode() for verb in ("simulate", "plan"))
+        said = re.findall(r"^memory.* gpu .*?(?:\(|  )([\d.]+)%|^ +gpu +. total.*? ([\d.]+)%",
+                          lines, re.MULTILINE)
+        if len(said) != 3:
+            yield f"{options}: {said} in {lines}"
+        for percent in said:
+            if abs(float("".join(percent)) / share - 1) > 0.01:
+                yield f"{options}: {percent} and not {share}% are told of"
+        row = box.run(f"sweep {options} --over seq=512").out.decode().splitlines()
+        row = dict(zip(row[0].split(","), row[1].split(",")))
+        if int(row["gpu_need_bytes"]) != again["need_bytes"]["gpu"]:
+            yield f"{options}: a row has {row['gpu_need_bytes']}"
+
+
 def check_unsaid(box):
     """Software that takes nothing beside the plan says nothing of it."""
     for name in ("ideal", "memwall"):
@@ -683,6 +717,7 @@ def check_swapped(box):
 
 def check_refusals(box):
     box.write("part.ini", "[profile]\ndescription = x\n[operators]\nshare = 0.5\n")
+    box.write("untiled.ini", "[profile]\ninherits = dgx-h100\n[gpu]\nmultiprocessors = 0\n")
     box.write("child.ini", "[profile]\ninherits = ideal\n[operators]\nshare = 0.5\n")
     for name, lines in (("kernel", "inherits = ideal\n[attention]\nkernel = fa2, fa9\n"),
                         ("day", "inherits = ideal\ndate = soon\n"),
@@ -708,6 +743,9 @@ def check_refusals(box):
         "--software parent.ini": ["parent.ini: [profile] inherits = idael", "did you mean ideal"],
         "--set software.operators.share=2": ["from 0.01 to 1"],
         "--set software.products.fp8=true": ["software.products.fp8", "gpu.fp8_tile_tflops"],
+        "-H dgx-h100 --set gpu.multiprocessors=0":
+            ["--set gpu.multiprocessors=0: products have no curve", "gpu.matmul_dim=1024;8192"],
+        "-H untiled.ini": ["untiled.ini: [gpu] matmul_dim: is missing", "matmul_dim = 1024; 8192"],
         "-H dgx-h100 --set gpu.fp8_tile_shares=1": ["gpu.fp8_tile_shares", "4 numbers"],
         "-H dgx-a100 --set gpu.fp8_tile_fill=9": ["fp8_tile_tflops", "is missing"],
         "--software deepspeed -s zero-infinity-nvme --optimizer-device nvme --gradient-device cpu":
@@ -746,6 +784,47 @@ def check_offers(box):
                 yield f"{places}, {software}: {said or told.get('error')}"
 
 
+def check_cast(box):
+    """PEFT casts what is not in 4 bits to fp32, but of models that come quantized by GPTQ."""
+    config = {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192,
+              "num_hidden_layers": 4, "num_attention_heads": 32, "vocab_size": 32000,
+              "max_position_embeddings": 2048, "hidden_act": "silu"}
+    for method, casts in ((None, True), ("bitsandbytes", True), ("gptq", False), ("hqq", False)):
+        more = {"quantization_config": {"quant_method": method, "bits": 4}} if method else {}
+        box.write("config.json", json.dumps({**config, **more}))
+        told = answer(box, "simulate -m config.json -H a100 -s ddp --train lora:16 --weight-bits 4 "
+                           "--seq 512 --batch 1 --software hf-trainer")
+        found = taken(told).get("whole frozen weights in fp32", 0)
+        whole = 2 * (2 * 32000 * 2048 + 9 * 2048) * casts
+        if abs(found - whole) > 1e-3 * whole:
+            yield f"{method}: {found} bytes in fp32, {whole} by hand"
+
+
+def check_savers(box):
+    """Ways to save memory that the software lacks are said of a plan that has them, and a search
+    leaves out the one that it could take."""
+    question = "simulate -m llama-3.2-1b -H dgx-h100 --batch 1 --grad-accum 1 --seq 512"
+    for options, said, lack, have in (
+            ("-s zero3 --tiles 4", "tiles", ("fsdp2-compile", "pytorch-fsdp-eager", "megatron",
+                                             "hf-trainer"), ("deepspeed", "ideal")),
+            ("-s ddp --train lora:16 --weight-bits 4", "fewer bits", ("megatron", "nanotron"),
+             ("hf-trainer", "fsdp2-compile", "nemo", "ideal")),
+            ("-s ddp --update beside", "beside backward", ("megatron", "deepspeed", "nanotron"),
+             ("hf-trainer", "fsdp2-compile", "ideal"))):
+        for software in (*lack, *have):
+            notes = answer(box, f"{question} {options} --software {software}")["notes"]
+            wrong = [note for note in notes if "cannot run this plan" in note]
+            if [said in note for note in wrong] != [True] * (software in lack):
+                yield f"{options}, {software}: {wrong}"
+    # Two gathered parameters of the largest operator leave no room for whole ones.
+    tight = ("simulate -m gpt3-175b -H dgx2 -s zero-infinity-nvme --batch 1 --grad-accum 1 "
+             "--seq 512 --param-device nvme --software ideal --set gpu.memory_gib=6")
+    for more, tiled in (("", True), (" --set software.offers.tiled_operators=false", False)):
+        told = json.loads(box.run(f"{tight}{more} --json").out)["answers"][0]
+        if told["feasible"] != tiled or (told["settings"]["tiles"] > 1) != tiled:
+            yield f"{more}: fits {told['feasible']}, {told['settings']['tiles']} tiles"
+
+
 def check_host_optimizers(box):
     """A plan that updates on the host by what DeepSpeed has no CPU optimizer for says so."""
     question = "simulate -m gpt2 -H rtx4090 --batch 1 --grad-accum 1 "
@@ -757,6 +836,8 @@ def check_host_optimizers(box):
                            ("-s zero-offload --optimizer lion", False),
                            ("-s zero-offload --optimizer adamw-16bit", True),
                            ("-s zero-offload --optimizer adamw-pure", False),
+                           # Moments of 16 bits beside parameters of 32.
+                           ("-s zero-offload --optimizer adamw-pure --dtype fp32", True),
                            ("-s zero-offload --optimizer sgd --set "
                             "'software.offers.host_optimizers=lion, any'", False),
                            ("-s streamed-update --optimizer adamw-8bit", False),
@@ -780,6 +861,8 @@ def tests(box):
     yield "scores", check_scores(box)
     yield "gradients on drives", check_swapped(box)
     yield "offers", check_offers(box)
+    yield "cast of frozen weights", check_cast(box)
+    yield "savers of memory", check_savers(box)
     yield "optimizers on the host", check_host_optimizers(box)
     yield "refusals", check_refusals(box)
     for name in sixth(PROFILES):
@@ -798,6 +881,7 @@ def tests(box):
     yield "update beside backward", check_beside(box)
     yield "frozen parameters", check_frozen(box)
     yield "memory/unsaid", check_unsaid(box)
+    yield "need", check_need(box)
     yield "memory/logits whole", check_logits_whole(box)
     yield "start", check_start(box)
     rows = re.findall(r'MEMORY[(]\s*"(\w+)"', KEY_TABLE.read_text(encoding="utf-8"))

@@ -3,15 +3,15 @@
 
 Over models, machines and software: each setting that was chosen, given by hand alone, and all of
 them together, leave memory, what the software takes of it, and the step as they were.  And what
-was asked for has room for all that the software keeps where anything has, and else for once what
-is counted, which a note says.
+was asked for fits if there is room for all that the software keeps; where there is room for once
+what is counted alone, a note says so.
 
 The command is $MEMWALL, or build/cli/memwall.
 """
 import re
 import sys
 
-from command import Box, answer_of, sample
+from command import Box, answer_of, refused, sample
 from tap import report_in
 
 ROWS = [
@@ -89,7 +89,8 @@ def check(box, question):
 
 
 def check_room(box):
-    """Activations of layers that are not recomputed, kept 1, 2 and 3 times, and what is said."""
+    """Activations of layers that are not recomputed, kept 1, 2 and 3 times, and the verdict where
+    there is room for them once."""
     question = ("-m llama-2-7b -H rtx4090 --train lora:16 --seq 512 --batch 1 -s ddp --software "
                 "child.ini --activation-checkpoint-interval 0 --set gpu.memory_gib=")
     taken = {}
@@ -97,15 +98,34 @@ def check_room(box):
         box.write("child.ini", CHILD.format(kept))
         answer = ask(box, f"{question}80")
         taken[kept] = {row["what"]: row["bytes"] for row in answer["software_memory"]}
-        if any("may run out of memory" in note for note in answer["notes"]):
+        if any("would fit once" in note for note in answer["notes"]):
             yield f"kept {kept} times, with room: {answer['notes']}"
     more = {kept: of.get("more activations kept", 0) for kept, of in taken.items()}
     if more[1] or more[2] < 2 ** 30 or abs(more[3] - 2 * more[2]) > 1:
         yield f"more activations kept: {more}"
     need = answer["peak_bytes"]["gpu"] + sum(taken[1].values())
     short = ask(box, f"{question}{need / 2 ** 30 + 2:.3f}")
-    if not short["feasible"] or not any("may run out of memory" in note for note in short["notes"]):
+    if short["feasible"] or not any("would fit once" in note for note in short["notes"]):
         yield f"room for what is counted: {short['feasible']}, {short['notes']}"
+    box.write("child.ini", CHILD.format(1))
+    if not ask(box, f"{question}{need / 2 ** 30 + 2:.3f}")["feasible"]:
+        yield "room for what is counted, and it is not enough if no more is kept"
+
+
+def check_open(box):
+    """The word for an open interval asks what leaving the option out asks, in sweeps too."""
+    option = "activation-checkpoint-interval"
+    for question in ("-m llama-2-7b -H rtx4090 --train lora:16 --seq 2048", "-m gpt2-xl -H a100"):
+        one, other = (box.run(f"simulate {question} {more}")
+                      for more in ("", f"--{option} auto"))
+        if not one.out or one.out != other.out:
+            yield f"{question} --{option} auto is not the default"
+    rows = box.run(f"sweep -m gpt2-xl -H a100 --over {option}=auto,1").out.decode().splitlines()
+    if rows[1].split(",")[0] != "auto" or rows[1].split(",")[1]:
+        yield f"a sweep over auto: {rows[1]}"
+    for value in ("open", "automatic"):
+        yield from refused(box.run(f"simulate -m gpt2 -H h100 --{option} {value}"),
+                           ("0 to 1048576, or sqrt or auto",))
 
 
 def taken_by(box, question, what):
@@ -150,6 +170,7 @@ def check_types(box):
 
 def tests(box):
     yield "room", check_room(box)
+    yield "open interval", check_open(box)
     yield "groups", check_groups(box)
     yield "types", check_types(box)
     for row, names in sample(ROWS):

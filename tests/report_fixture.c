@@ -231,7 +231,7 @@ fill_tiers(struct mw_result *r, const struct mw_plan *plan)
     for (int i = 0; i < MW_TIER_COUNT; i++)
         r->tiers[i] =
             (struct mw_result_tier){plan->tiers[i].capacity_bytes, plan->tiers[i].reserve_bytes,
-                                    peaks[i], plan->tiers[i].largest_request_bytes};
+                                    peaks[i], plan->tiers[i].largest_request_bytes, peaks[i]};
     r->ledger = g_new0(struct mw_result_ledger_row, plan->slot_count);
     for (uint32_t i = 0; i < plan->slot_count; i++) {
         const struct mw_slot *slot = &plan->slots[i];
@@ -372,7 +372,8 @@ report_fixture_refused(void)
     result->limiting_tier = g_strdup("gpu");
     result->short_bytes = 312 * GIB;
     result->remedy = g_strdup("offload parameters and optimizer state: zero-infinity-nvme");
-    result->tiers[MW_TIER_GPU] = (struct mw_result_tier){30 * GIB, 2 * GIB, 342 * GIB, 28 * GIB};
-    result->tiers[MW_TIER_CPU] = (struct mw_result_tier){90 * GIB, 4 * GIB, 0, 90 * GIB};
+    result->tiers[MW_TIER_GPU] =
+        (struct mw_result_tier){30 * GIB, 2 * GIB, 342 * GIB, 28 * GIB, 342 * GIB};
+    result->tiers[MW_TIER_CPU] = (struct mw_result_tier){90 * GIB, 4 * GIB, 0, 90 * GIB, 0};
     return result;
 }

@@ -289,7 +289,10 @@ most_alive(const struct mw_plan *plan)
         most = MAX(most, bytes);
         for (uint32_t u = begin; u < end; u++) {
             uint32_t slot = plan->uses[u].slot;
-            bytes -= is_gradient(plan, slot) && last[slot] == o ? plan->slots[slot].size_bytes : 0;
+            if (is_gradient(plan, slot) && last[slot] == o && alive[slot]) {
+                bytes -= plan->slots[slot].size_bytes;
+                alive[slot] = false; /* an op may use it twice */
+            }
         }
     }
     return most;

@@ -92,6 +92,12 @@ test_shares(void)
     at = mw_hwprofile_read(shared, MW_OUTLOOK_TYPICAL);
     g_assert_cmpfloat(at.matmul_input_share[0], ==, 2);
     g_assert_cmpfloat(at.matmul_forward_share[0], ==, 1.2);
+    /* What was set itself stays, and only that. */
+    mw_profile_set(shared, "gpu.matmul_tflops=60", &error);
+    g_assert_no_error(error);
+    at = mw_hwprofile_read(shared, MW_OUTLOOK_TYPICAL);
+    g_assert_cmpfloat(at.matmul_input_share[0], ==, 2);
+    g_assert_cmpfloat(at.matmul_forward_share[0], ==, 0);
     mw_profile_free(shared);
     mw_profile_free(heir);
 }

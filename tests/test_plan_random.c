@@ -17,11 +17,9 @@ make(struct sketch *sketch, GRand *random, uint32_t seed)
     sketch_random(sketch, random, seed % 3 == 0);
 }
 
-/* Builds the sketch and compares the check's verdict with `expected`. */
-static struct mw_plan *
-build_and_check(const struct sketch *sketch, bool expected, uint32_t seed, const char *reason)
+static void
+expect(struct mw_plan *plan, bool expected, uint32_t seed, const char *reason)
 {
-    struct mw_plan *plan = sketch_build(sketch);
     char why[512] = "";
 
     if (mw_plan_check(plan, why, sizeof why) != expected)
@@ -31,6 +29,40 @@ build_and_check(const struct sketch *sketch, bool expected, uint32_t seed, const
     if (!expected)
         g_assert_nonnull(strstr(why, reason));
     g_assert_null(strchr(why, '\n'));
+}
+
+/* The ops of each program side by side, as the planner has them. */
+static struct sketch
+by_program(const struct sketch *sketch)
+{
+    struct sketch sorted = *sketch;
+    uint32_t place[SKETCH_MAX_OPS], count = 0;
+
+    for (uint32_t program = 0; program < sketch->ranks; program++)
+        for (uint32_t i = 0; i < sketch->op_count; i++)
+            if (sketch->lanes[sketch->ops[i].lane].program == program) {
+                sorted.ops[count] = sketch->ops[i];
+                place[i] = count++;
+            }
+    g_assert_cmpuint(count, ==, sketch->op_count);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t d = 0; d < sorted.ops[i].dep_count; d++)
+            sorted.ops[i].deps[d] = place[MW_DEP_INDEX(sorted.ops[i].deps[d])] |
+                                    (sorted.ops[i].deps[d] & MW_DEP_PREVIOUS_STEP);
+    return sorted;
+}
+
+/* Builds the sketch, as it is and by program, and compares the check's verdict with `expected`. */
+static struct mw_plan *
+build_and_check(const struct sketch *sketch, bool expected, uint32_t seed, const char *reason)
+{
+    struct sketch sorted = by_program(sketch);
+    struct mw_plan *plan = sketch_build(sketch), *other = sketch_build(&sorted);
+
+    expect(plan, expected, seed, reason);
+    expect(other, expected, seed, reason);
+    g_assert_true(plan->barriered == other->barriered);
+    mw_plan_free(other);
     return plan;
 }
 

@@ -459,7 +459,7 @@ test_read_long_lists(void)
          "launches 0 draw",
          "expected the end of the line"},
         {"op 0 lane 0 work 0 forward mb 0 layer 0 tile 0 shard 0 after", "at most 255"},
-        {"op 0 lane 0 work 0 forward mb 0 layer 0 tile 0 shard 0 use", "at most 255"},
+        {"op 0 lane 0 work 0 forward mb 0 layer 0 tile 0 shard 0 use", "at most 65535"},
     };
 
     for (int i = 0; i < 3; i++) {
@@ -469,7 +469,7 @@ test_read_long_lists(void)
         char why[160];
 
         g_string_append(text, lists[i][0]);
-        for (int j = 0; j < 256; j++)
+        for (int j = 0; j < (i == 2 ? 65536 : 256); j++)
             g_string_append_printf(text, form, j);
         g_string_append(text, "\nend\n");
         g_assert_null(read_text(text->str, text->len, why, sizeof why));

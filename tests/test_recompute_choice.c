@@ -53,7 +53,6 @@ with_set(const struct mw_settings *settings, uint32_t mask)
     struct mw_settings s = *settings;
 
     s.recompute_layers = MW_AUTO;
-    s.eager = true; /* as what is sought */
     for (int layer = 0; layer < 32; layer++)
         if (mask >> layer & 1)
             mw_layer_set_add(&s.recompute_set, layer);

@@ -218,8 +218,8 @@ static void
 test_memory_curve(void)
 {
     struct report_fixture *fixture = report_fixture_new(1);
-    struct mw_memory_lives lives = mw_memory_lives_find(fixture->plan, &fixture->timeline);
-    struct mw_memory_curve curve = mw_memory_curve_find(fixture->plan, &lives, 0, MW_PURPOSE_COUNT);
+    struct mw_memory_lives lives = mw_memory_lives_find(fixture->plan, &fixture->timeline, 0);
+    struct mw_memory_curve curve = mw_memory_curve_find(fixture->plan, &lives, MW_PURPOSE_COUNT);
     const int64_t gib = INT64_C(1) << 30;
     int64_t most[MW_TIER_COUNT] = {0};
 
@@ -260,7 +260,7 @@ test_memory_wraps(void)
     mw_plan_add_op(plan, (struct mw_op){0});
     mw_plan_add_use(plan, 0, MW_USE_DEFINE, MW_ROLE_NONE);
     mw_plan_add_op(plan, (struct mw_op){0});
-    lives = mw_memory_lives_find(plan, &timeline);
+    lives = mw_memory_lives_find(plan, &timeline, 0);
     g_assert_cmpuint(lives.count, ==, 2);
     g_assert_cmpint(lives.life[0].start_ns, ==, 0);
     g_assert_cmpint(lives.life[0].end_ns, ==, 10);

@@ -57,14 +57,22 @@ is_to_go(const char *path, const char *name)
     return is_ours(name) && is_own(AT_FDCWD, file);
 }
 
-/* A model that others publish has only weights; a checkpoint also has the optimizer's state. */
-static bool
-has_state(const char *path)
+/* What others publish, a model or adapters, has no state of an optimizer as a checkpoint has: then
+ * one of its files, else NULL. */
+static const char *
+published_file(const char *path)
 {
-    g_autofree char *model = g_build_filename(path, MW_CHECKPOINT_MODEL, NULL);
+    static const char *const published[] = {MW_CHECKPOINT_MODEL, MW_CHECKPOINT_ADAPTERS,
+                                            MW_CHECKPOINT_CONFIG, MW_CHECKPOINT_ADAPTER_CONFIG};
     g_autofree char *optimizer = g_build_filename(path, MW_CHECKPOINT_OPTIMIZER, NULL);
 
-    return !g_file_test(model, G_FILE_TEST_EXISTS) || g_file_test(optimizer, G_FILE_TEST_EXISTS);
+    for (size_t i = 0; !g_file_test(optimizer, G_FILE_TEST_EXISTS) && i < G_N_ELEMENTS(published);
+         i++) {
+        g_autofree char *file = g_build_filename(path, published[i], NULL);
+        if (g_file_test(file, G_FILE_TEST_EXISTS))
+            return published[i];
+    }
+    return NULL;
 }
 
 static bool
@@ -114,12 +122,13 @@ mw_checkpoint_folder_keeps(const char *path, const char **advice)
         if (!is_to_go(path, name))
             return g_strdup_printf("holds %s, which no checkpoint has", name);
     *advice = "give another folder";
+    const char *published = folder ? published_file(path) : NULL;
+    if (published)
+        return g_strdup_printf("holds %s without " MW_CHECKPOINT_OPTIMIZER
+                               ": it is not a checkpoint of memwall, and is not replaced",
+                               published);
     if (folder)
-        return has_state(path)
-                   ? NULL
-                   : g_strdup("holds " MW_CHECKPOINT_MODEL " without " MW_CHECKPOINT_OPTIMIZER
-                              ": it is not a checkpoint of memwall, and is not "
-                              "replaced");
+        return NULL;
     *advice = "give another path";
     return mw_checkpoint_folder_is_there(path) ? g_strdup("is not a folder, as a checkpoint is")
                                                : NULL;

@@ -380,8 +380,10 @@ check_dtype(const struct mw_plan *plan, enum mw_dtype dtype, GError **error)
                          "{software=memwall}, or with {grad-accum=1}",
                          mw_dtype_name(sums));
     if (!one)
-        g_set_error(error, MW_ERROR, MW_ERROR_INVALID,
-                    "the executor computes in one data type; this plan has several");
+        mw_refuse(error,
+                  "the plan has parameters, gradients or operators that are not in %s, and a run "
+                  "computes all in one data type: plan with {software=memwall} and {dtype=%s}",
+                  mw_dtype_name(dtype), mw_dtype_name(dtype));
     return one && check_products(plan, dtype, error) && check_checkpoints(plan, error) &&
            check_encodings(plan, error);
 }

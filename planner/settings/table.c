@@ -137,10 +137,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_PLACES, "activation-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_ACTIVATIONS), 0,
      0, NULL, NULL, "WHERE", "keep activation checkpoints on gpu, cpu or nvme, or split them"},
     {MW_SETTINGS_MEMORY, "activation-checkpoint-interval", MW_SETTING_INTEGER,
-     FIELD(checkpoint_interval), 0, 1 << 20, NULL, interval_choices, "CI|sqrt",
+     FIELD(checkpoint_interval), 0, 1 << 20, "auto", interval_choices, "CI|sqrt|auto",
      "keep an activation checkpoint every CI layers and recompute the rest in backward; sqrt: "
-     "every square root of their number; 0: keep all activations (default: 1, or 0 where that is "
-     "faster and fits)"},
+     "every square root of their number; 0: keep all activations (default auto: 1, or 0 or fewer "
+     "recomputed layers where that is faster and fits)"},
     {MW_SETTINGS_MEMORY, "checkpoints", MW_SETTING_CHOICE, FIELD(whole_checkpoints), 0, 0, NULL,
      content_choices, "inputs|activations",
      "keep of a layer its input, and recompute the rest in backward, or all its activations, which "
@@ -516,50 +516,64 @@ struct module {
         .name = name_, .operator_ = MW_OPERATOR_##of, .targets = targets_                          \
     }
 
+static const struct module modules[] = {
+    MODULE("q", QKV, TARGET(Q)),
+    MODULE("q_proj", QKV, TARGET(Q)),
+    MODULE("k", QKV, TARGET(K)),
+    MODULE("k_proj", QKV, TARGET(K)),
+    MODULE("v", QKV, TARGET(V)),
+    MODULE("v_proj", QKV, TARGET(V)),
+    MODULE("qkv_proj", QKV, 0),
+    MODULE("query_key_value", QKV, 0),
+    MODULE("c_attn", QKV, 0),
+    MODULE("Wqkv", QKV, 0),
+    MODULE("o", PROJECTION, 0),
+    MODULE("o_proj", PROJECTION, 0),
+    MODULE("out_proj", PROJECTION, 0),
+    MODULE("dense", PROJECTION, 0),
+    MODULE("attn.c_proj", PROJECTION, 0),
+    MODULE("gate", MLP_UP, TARGET(GATE)),
+    MODULE("gate_proj", MLP_UP, TARGET(GATE)),
+    MODULE("up", MLP_UP, TARGET(UP)),
+    MODULE("up_proj", MLP_UP, TARGET(UP)),
+    MODULE("gate_up_proj", MLP_UP, 0),
+    MODULE("fc1", MLP_UP, 0),
+    MODULE("fc_in", MLP_UP, 0),
+    MODULE("c_fc", MLP_UP, 0),
+    MODULE("dense_h_to_4h", MLP_UP, 0),
+    MODULE("down", MLP_DOWN, 0),
+    MODULE("down_proj", MLP_DOWN, 0),
+    MODULE("fc2", MLP_DOWN, 0),
+    MODULE("fc_out", MLP_DOWN, 0),
+    MODULE("dense_4h_to_h", MLP_DOWN, 0),
+    MODULE("mlp.c_proj", MLP_DOWN, 0),
+    {"c_proj", MW_OPERATOR_PROJECTION, MW_OPERATOR_MLP_DOWN, 0},
+    MODULE("embed_tokens", EMBEDDING, 0),
+    MODULE("wte", EMBEDDING, 0),
+    MODULE("lm_head", LOGITS, 0),
+};
+G_STATIC_ASSERT(G_N_ELEMENTS(modules) <= 64); /* mw_settings.trained_modules has a bit of each */
+
 static const struct module *
 module_named(const char *name)
 {
-    static const struct module modules[] = {
-        MODULE("q", QKV, TARGET(Q)),
-        MODULE("q_proj", QKV, TARGET(Q)),
-        MODULE("k", QKV, TARGET(K)),
-        MODULE("k_proj", QKV, TARGET(K)),
-        MODULE("v", QKV, TARGET(V)),
-        MODULE("v_proj", QKV, TARGET(V)),
-        MODULE("qkv_proj", QKV, 0),
-        MODULE("query_key_value", QKV, 0),
-        MODULE("c_attn", QKV, 0),
-        MODULE("Wqkv", QKV, 0),
-        MODULE("o", PROJECTION, 0),
-        MODULE("o_proj", PROJECTION, 0),
-        MODULE("out_proj", PROJECTION, 0),
-        MODULE("dense", PROJECTION, 0),
-        MODULE("attn.c_proj", PROJECTION, 0),
-        MODULE("gate", MLP_UP, TARGET(GATE)),
-        MODULE("gate_proj", MLP_UP, TARGET(GATE)),
-        MODULE("up", MLP_UP, TARGET(UP)),
-        MODULE("up_proj", MLP_UP, TARGET(UP)),
-        MODULE("gate_up_proj", MLP_UP, 0),
-        MODULE("fc1", MLP_UP, 0),
-        MODULE("fc_in", MLP_UP, 0),
-        MODULE("c_fc", MLP_UP, 0),
-        MODULE("dense_h_to_4h", MLP_UP, 0),
-        MODULE("down", MLP_DOWN, 0),
-        MODULE("down_proj", MLP_DOWN, 0),
-        MODULE("fc2", MLP_DOWN, 0),
-        MODULE("fc_out", MLP_DOWN, 0),
-        MODULE("dense_4h_to_h", MLP_DOWN, 0),
-        MODULE("mlp.c_proj", MLP_DOWN, 0),
-        {"c_proj", MW_OPERATOR_PROJECTION, MW_OPERATOR_MLP_DOWN, 0},
-        MODULE("embed_tokens", EMBEDDING, 0),
-        MODULE("wte", EMBEDDING, 0),
-        MODULE("lm_head", LOGITS, 0),
-    };
-
     for (size_t i = 0; i < G_N_ELEMENTS(modules); i++)
         if (!strcmp(name, modules[i].name))
             return &modules[i];
     return NULL;
+}
+
+/* Not a name of memwall's own, as q, which goes with all models. */
+static uint64_t
+module_bit(const struct module *module)
+{
+    const char *name = module ? module->name : "";
+
+    for (int t = 0; t < MW_TARGET_COUNT; t++)
+        if (!strcmp(name, mw_target_name(t)))
+            return 0;
+    return *name && strcmp(name, "o") && strcmp(name, "down") ? UINT64_C(1) << (module - modules)
+                                                              : 0;
 }
 
 static bool
@@ -581,6 +595,12 @@ why_no_operator(const char *name)
         return mw_spelled(", and adapters have a rank: {train=lora:16}");
     if (!module)
         return g_strdup("");
+    if (module->other)
+        return mw_spelled_printf(
+            ", and %s and %s have a matrix of that name each, which may have "
+            "adapters: {train=lora:16@%s} is of both, and %s or %s of one",
+            mw_operator_name((int)module->operator_), mw_operator_name((int)module->other), name,
+            mw_operator_name((int)module->operator_), mw_operator_name((int)module->other));
     if (has_adapters((int)module->operator_))
         return mw_spelled_printf(", and %s has that matrix, which may have adapters: "
                                  "{train=lora:16@%s}",
@@ -686,8 +706,9 @@ targets_of_all(uint32_t operators)
 /* One more of "q+v+mlp-down". */
 static bool
 add_adapted(const struct mw_setting *setting, const char *text, const char *name,
-            struct mw_trained *trained, GError **error)
+            struct mw_settings *settings, GError **error)
 {
+    struct mw_trained *trained = &settings->trained;
     uint32_t targets = targets_of_all(trained->adapted) & ~trained->bare;
     struct adapted more = adapted_by(name);
 
@@ -702,18 +723,19 @@ add_adapted(const struct mw_setting *setting, const char *text, const char *name
     }
     trained->adapted |= more.operators;
     trained->bare = targets_of_all(trained->adapted) & ~(targets | more.targets);
+    settings->trained_modules |= module_bit(module_named(name));
     return true;
 }
 
 /* "q+v+mlp-down". */
 static bool
 parse_adapted(const struct mw_setting *setting, const char *text, const char *list,
-              struct mw_trained *trained, GError **error)
+              struct mw_settings *settings, GError **error)
 {
     g_auto(GStrv) names = g_strsplit(list, "+", -1);
 
     for (guint n = 0; n == 0 || names[n]; n++)
-        if (!add_adapted(setting, text, names[n] ? names[n] : "", trained, error))
+        if (!add_adapted(setting, text, names[n] ? names[n] : "", settings, error))
             return false;
     return true;
 }
@@ -721,8 +743,9 @@ parse_adapted(const struct mw_setting *setting, const char *text, const char *li
 /* "lora:16", or "lora:16@q+v+mlp-down". */
 static bool
 parse_adapters(const struct mw_setting *setting, const char *text, const char *item,
-               struct mw_trained *trained, GError **error)
+               struct mw_settings *settings, GError **error)
 {
+    struct mw_trained *trained = &settings->trained;
     const char *begin = item + strlen(LORA), *at = strchr(begin, '@');
     g_autofree char *rank = at ? g_strndup(begin, (gsize)(at - begin)) : g_strdup(begin);
     double value;
@@ -737,7 +760,7 @@ parse_adapters(const struct mw_setting *setting, const char *text, const char *i
     }
     trained->rank = (int64_t)value;
     if (at)
-        return parse_adapted(setting, text, at + 1, trained, error);
+        return parse_adapted(setting, text, at + 1, settings, error);
     trained->adapted = all_that(has_adapters);
     return true;
 }
@@ -785,33 +808,72 @@ parse_trained(const struct mw_setting *setting, const char *text, struct mw_sett
               GError **error)
 {
     g_auto(GStrv) names = g_strsplit(text, ",", -1);
-    struct mw_trained trained = {.frozen = all_that(mw_operator_names_params)};
+    struct mw_settings read = {.trained.frozen = all_that(mw_operator_names_params)};
     bool listed = false;
 
     for (guint n = 0; n == 0 || names[n]; n++) {
         const char *name = names[n] ? names[n] : "";
         if (g_str_has_prefix(name, LORA)) {
-            if (!parse_adapters(setting, text, name, &trained, error))
+            if (!parse_adapters(setting, text, name, &read, error))
                 return false;
             listed = strchr(name, '@') != NULL;
             continue;
         }
         if (goes_on(name, listed)) {
-            if (!add_adapted(setting, text, name, &trained, error))
+            if (!add_adapted(setting, text, name, &read, error))
                 return false;
             continue;
         }
         int i = find_operator(name, mw_operator_names_params);
         if (listed && i < MW_OPERATOR_COUNT && has_adapters(i))
             return refuse_behind_list(setting, text, name, error);
-        if (i == MW_OPERATOR_COUNT || !(trained.frozen >> i & 1))
+        if (i == MW_OPERATOR_COUNT || !(read.trained.frozen >> i & 1))
             return refuse_operator(setting, text, name, i < MW_OPERATOR_COUNT, error);
-        trained.frozen &= ~(UINT32_C(1) << i);
+        read.trained.frozen &= ~(UINT32_C(1) << i);
     }
-    if (!check_adapted(setting, text, &trained, error))
+    if (!check_adapted(setting, text, &read.trained, error))
         return false;
-    settings->trained = trained;
+    settings->trained = read.trained;
+    settings->trained_modules = read.trained_modules;
     return true;
+}
+
+/* Whether the model has a module of the name: one of its tensors', or one that holds several. */
+static bool
+has_module(const struct mw_family *family, const char *name)
+{
+    g_autofree char *tensor = g_strconcat(name, ".weight", NULL);
+    g_autofree char *inside = g_strconcat(".", tensor, NULL);
+
+    for (int role = 0; role < MW_WEIGHT_ROLE_COUNT; role++) {
+        const char *its = family->run.tensors->of[role];
+        if (its && (!strcmp(its, tensor) || g_str_has_suffix(its, inside)))
+            return true;
+    }
+    return !g_strcmp0(family->fused_qkv, name) || !g_strcmp0(family->fused_gate, name);
+}
+
+bool
+mw_setting_check_modules(const struct mw_model *model, uint64_t named, GError **error)
+{
+    const struct mw_family *family = model->family;
+    g_autoptr(GString) own = g_string_new(NULL);
+    const char *foreign = NULL;
+
+    if (!named || !family || !family->run.tensors)
+        return true;
+    for (size_t i = 0; i < G_N_ELEMENTS(modules); i++) {
+        bool has = has_module(family, modules[i].name);
+        if (!has && named >> i & 1)
+            foreign = modules[i].name;
+        if (has && module_bit(&modules[i]) && has_adapters((int)modules[i].operator_))
+            g_string_append_printf(own, "%s, ", modules[i].name);
+    }
+    return !foreign ||
+           mw_refuse(error,
+                     "{train}: model %s has no module '%s': give %sor qkv, projection, mlp-up or "
+                     "mlp-down, which all models have",
+                     model->name, foreign, own->str);
 }
 
 static void

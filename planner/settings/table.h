@@ -9,6 +9,7 @@
 #include <glib.h>
 #include <stdbool.h>
 
+#include "model/model.h"
 #include "planner/settings/settings.h"
 
 /* A count may end in k, M, B or T, as counts are printed: thousands, never 1,024.  Lengths and
@@ -84,6 +85,10 @@ char *mw_setting_text(const struct mw_setting *setting, const struct mw_settings
 
 /* Its adapters, "lora:16@q+v".  g_free it. */
 char *mw_setting_adapters_text(const struct mw_trained *trained);
+
+/* Whether the model has all these modules (mw_settings.trained_modules), if it is known what it
+ * calls them. */
+bool mw_setting_check_modules(const struct mw_model *model, uint64_t named, GError **error);
 
 /* What is trained, as {train} takes it; NULL: all.  g_free it. */
 char *mw_setting_trained_text(const struct mw_trained *trained);

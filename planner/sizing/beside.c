@@ -1,6 +1,7 @@
 /* What the software takes of GPU and host memory beside the plan's slots, from its profile. */
 #include <glib.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/arithmetic.h"
 #include "plan/optimizers.h"
@@ -21,9 +22,11 @@ static const struct {
     [MW_BESIDE_ACTIVATIONS] = {MW_TIER_GPU, "more activations kept"},
     [MW_BESIDE_CASTS] = {MW_TIER_GPU, "copies of weights in 16 bits"},
     [MW_BESIDE_FROZEN] = {MW_TIER_GPU, "whole frozen weights in fp32"},
+    [MW_BESIDE_MOMENTS] = {MW_TIER_GPU, "whole moments of flat partitions"},
     [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
     [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more gradients on the host"},
     [MW_BESIDE_HOST_PARAMETERS] = {MW_TIER_CPU, "updated parameters on the host"},
+    [MW_BESIDE_HOST_MOMENTS] = {MW_TIER_CPU, "whole moments on the host"},
     [MW_BESIDE_SWAP] = {MW_TIER_CPU, "buffers of whole sub-groups for the drives"},
     [MW_BESIDE_PINNED] = {MW_TIER_CPU, "pinned memory rounded up"},
 };
@@ -141,6 +144,19 @@ wide_frozen(const struct mw_sizing *sizing)
     return (double)params;
 }
 
+/* Of models whose file says that they are quantized so, PEFT leaves the rest as it is
+ * (huggingface/peft, utils/other.py, prepare_model_for_kbit_training). */
+static bool
+stays_in_16_bits(const struct mw_model *model)
+{
+    static const char *const methods[] = {"gptq", "aqlm", "eetq", "hqq", "torchao"};
+
+    for (size_t i = 0; model->quantized && i < G_N_ELEMENTS(methods); i++)
+        if (!strcmp(model->quantized_by, methods[i]))
+            return true;
+    return false;
+}
+
 /* Where the weights of layers are narrow, and each rank has all on its GPU: parts of parameters
  * have one type. */
 static double
@@ -151,7 +167,9 @@ frozen_in_fp32(const struct mw_sizing *sizing)
     bool parts = sizing->params_partitioned && sizing->shards > 1;
     bool off_gpu = sizing->ledger[MW_TIER_CPU][MW_PURPOSE_PARAMETERS] > 0;
 
-    return narrow && more > 0 && !parts && !off_gpu ? more * wide_frozen(sizing) : 0;
+    return narrow && more > 0 && !parts && !off_gpu && !stays_in_16_bits(sizing->model)
+               ? more * wide_frozen(sizing)
+               : 0;
 }
 
 /* The largest gradient with its copies, or a rank's part of it where each has a part of all, beyond
@@ -219,10 +237,10 @@ more_activations(const struct mw_sizing *sizing)
     double kept = (double)mw_sizing_kept_bytes(sizing, false);
     double all = kept + (groups ? (double)mw_sizing_group_bytes(sizing) : 0);
 
-    if (mw_settings_keeps_whole(&sizing->settings) || all <= 0)
+    if (mw_settings_keeps_whole(&sizing->settings) || sizing->settings.forward_only || all <= 0)
         return 0;
     double rests = groups && says ? group_at_rest(sizing) : 0;
-    double stays = sizing->settings.eager ? ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept / all : 0;
+    double stays = ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept / all;
     return more * (stays + rests);
 }
 
@@ -310,6 +328,19 @@ update_copies(const struct mw_sizing *sizing)
                     copied_parameters(sizing, params);
 
     return copies > 0 ? fmax(0, copies - freed_for_update(sizing)) : 0;
+}
+
+/* Optimizers that keep a number for each row and column of a matrix keep one for each element of
+ * what is no matrix, such as one tensor of all parameters that a rank updates. */
+static double
+whole_moments(const struct mw_sizing *sizing, enum mw_tier tier)
+{
+    bool flat = sizing->hardware->memory_use.updates_flat_tensor;
+
+    return flat && mw_optimizer_has_vectors(sizing->settings.optimizer)
+               ? mw_sizing_state_elements(sizing, tier) *
+                     (double)mw_dtype_element_bytes(MW_DTYPE_FP32)
+               : 0;
 }
 
 /* Elements of a rank's optimizer state that live in host memory. */
@@ -463,6 +494,8 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_HOST_PARAMETERS] = more_host_parameters(sizing),
         [MW_BESIDE_SWAP] = fmax(0, (double)(swap.all_bytes - swap.plan_bytes)),
         [MW_BESIDE_PINNED] = rounded_pinned(sizing, &swap),
+        [MW_BESIDE_MOMENTS] = whole_moments(sizing, MW_TIER_GPU),
+        [MW_BESIDE_HOST_MOMENTS] = whole_moments(sizing, MW_TIER_CPU),
         [MW_BESIDE_BUCKETS] = zero_buckets(sizing) + replica_buckets(sizing),
         [MW_BESIDE_GRADIENTS] = wider_gradients(sizing),
         [MW_BESIDE_OFFLOAD] = offloaded_gradients(sizing),

@@ -52,10 +52,52 @@ refuse_gpus(const struct mw_settings *settings, const struct mw_hardware *hw, GE
                         "GPU", more, error);
 }
 
+/* What a message proposes of the nearest numbers: `below`, if it is above 1, and `above`, if it is
+ * `most` at most; `none` if neither is. */
+static char *
+proposed(int64_t below, int64_t above, int64_t most, const char *none)
+{
+    if (below > 1 && above <= most)
+        return g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, above);
+    return below > 1 || above <= most
+               ? g_strdup_printf("%" G_GINT64_FORMAT, below > 1 ? below : above)
+               : g_strdup(none);
+}
+
+/* The nearest numbers below and above that divide both; "": none above 1 does. */
+static char *
+nearest_common_divisors(int64_t one, int64_t other, int64_t asked)
+{
+    int64_t most = MIN(one, other), below = MIN(asked - 1, most), above = asked + 1;
+
+    while (below > 1 && (one % below || other % below))
+        below--;
+    while (above <= most && (one % above || other % above))
+        above++;
+    return proposed(below, above, most, "");
+}
+
+/* The nearest numbers of tensor slices that divide the model and `ranks`, 0 for unknown. */
+static char *
+nearest_slices(const struct mw_model *model, int64_t ranks, int64_t tp)
+{
+    int64_t both = model->heads, rest = model->hidden;
+
+    while (rest) {
+        int64_t left = both % rest;
+        both = rest;
+        rest = left;
+    }
+    g_autofree char *nearest = nearest_common_divisors(both, ranks ? ranks : both, tp);
+    return g_strdup(*nearest ? nearest : "1");
+}
+
 static bool
-check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GError **error)
+check_ranks(const struct mw_model *model, const struct mw_settings *settings,
+            const struct mw_hardware *hw, GError **error)
 {
     int64_t ranks = settings->nodes * settings->gpus_per_node;
+    g_autofree char *slices = nearest_slices(model, ranks, settings->tp);
 
     if (settings->gpus_per_node > hw->gpus_per_node)
         return refuse_gpus(settings, hw, error);
@@ -74,8 +116,9 @@ check_ranks(const struct mw_settings *settings, const struct mw_hardware *hw, GE
     else if (settings->tp > ranks || ranks % settings->tp)
         mw_refuse(error,
                   "{tp=%" G_GINT64_FORMAT
-                  "}: must divide the number of GPUs on all nodes, which is %" G_GINT64_FORMAT,
-                  settings->tp, ranks);
+                  "}: must divide the number of GPUs on all nodes, which is %" G_GINT64_FORMAT
+                  "; give %s",
+                  settings->tp, ranks, slices);
     else if (settings->unfold && settings->partition == MW_PARTITION_OWNER && ranks > settings->tp)
         mw_refuse(error, "unfold: owners take turns, which only a folded plan can say; give "
                          "{partition=bandwidth}");
@@ -218,6 +261,29 @@ check_stretches(const struct mw_model *model, const struct mw_settings *s, GErro
                      s->grad_accum, pp, batches);
 }
 
+/* Whether so many stages have ranks, layers, and nodes or parts of nodes of their own. */
+static bool
+can_stage(const struct mw_model *model, const struct mw_settings *s, int64_t pp)
+{
+    int64_t ranks = s->nodes * s->gpus_per_node, of_stage = ranks / pp, of_node = s->gpus_per_node;
+
+    return pp <= model->layers && ranks % (s->tp * pp) == 0 &&
+           (of_stage % of_node == 0 || of_node % of_stage == 0);
+}
+
+static char *
+nearest_stages(const struct mw_model *model, const struct mw_settings *s)
+{
+    int64_t most = MIN(model->layers, s->nodes * s->gpus_per_node);
+    int64_t below = MIN(s->pp - 1, most), above = s->pp + 1;
+
+    while (below > 1 && !can_stage(model, s, below))
+        below--;
+    while (above <= most && !can_stage(model, s, above))
+        above++;
+    return proposed(below, above, most, "1");
+}
+
 /* Refuses what a pipeline cannot do yet, in one line each. */
 static bool
 check_pipeline(const struct mw_model *model, const struct mw_settings *settings, GError **error)
@@ -226,23 +292,25 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
 
     if (pp == 1)
         return true;
+    g_autofree char *nearest = nearest_stages(model, settings);
     if (ranks % (settings->tp * pp))
-        return mw_refuse(
-            error,
-            "{pp=%" G_GINT64_FORMAT "}: times {tp=%" G_GINT64_FORMAT
-            "} must divide the number of GPUs on all nodes, which is %" G_GINT64_FORMAT,
-            pp, settings->tp, ranks);
+        return mw_refuse(error,
+                         "{pp=%" G_GINT64_FORMAT "}: times {tp=%" G_GINT64_FORMAT
+                         "} must divide the number of GPUs on all nodes, which is %" G_GINT64_FORMAT
+                         "; give %s",
+                         pp, settings->tp, ranks, nearest);
     if (pp > model->layers)
         return mw_refuse(error,
                          "{pp=%" G_GINT64_FORMAT "}: model %s has %" G_GINT64_FORMAT
-                         " layers, and each stage needs one; give 1 to %" G_GINT64_FORMAT,
-                         pp, model->name, model->layers, model->layers);
+                         " layers, and each stage needs one; give %s",
+                         pp, model->name, model->layers, nearest);
     int64_t of_stage = ranks / pp, of_node = settings->gpus_per_node;
     if (of_stage % of_node && of_node % of_stage)
         return mw_refuse(error,
                          "{pp=%" G_GINT64_FORMAT "}: makes stages of %" G_GINT64_FORMAT
-                         " GPUs, which neither fill nodes of %" G_GINT64_FORMAT " nor divide one",
-                         pp, of_stage, of_node);
+                         " GPUs, which neither fill nodes of %" G_GINT64_FORMAT
+                         " nor divide one; give %s",
+                         pp, of_stage, of_node, nearest);
     if (!check_copies(model, settings, error) || !check_stretches(model, settings, error) ||
         !check_split(model, settings, error))
         return false;
@@ -310,31 +378,6 @@ check_groups(const struct mw_settings *s, GError **error)
                          "{partition=bandwidth}",
                          asked);
     return true;
-}
-
-/* What a message proposes of the nearest numbers: `below`, if it is above 1, and `above`, if it is
- * `most` at most; `none` if neither is. */
-static char *
-proposed(int64_t below, int64_t above, int64_t most, const char *none)
-{
-    if (below > 1 && above <= most)
-        return g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, above);
-    return below > 1 || above <= most
-               ? g_strdup_printf("%" G_GINT64_FORMAT, below > 1 ? below : above)
-               : g_strdup(none);
-}
-
-/* The nearest numbers below and above that divide both; "": none above 1 does. */
-static char *
-nearest_common_divisors(int64_t one, int64_t other, int64_t asked)
-{
-    int64_t most = MIN(one, other), below = MIN(asked - 1, most), above = asked + 1;
-
-    while (below > 1 && (one % below || other % below))
-        below--;
-    while (above <= most && (one % above || other % above))
-        above++;
-    return proposed(below, above, most, "");
 }
 
 /* Other settings that experts spread over ranks do not go with yet; NULL: all do.  Slices send
@@ -552,15 +595,16 @@ check_batch(const struct mw_settings *settings, GError **error)
 }
 
 static bool
-check_slicing(const struct mw_model *model, int64_t tp, GError **error)
+check_slicing(const struct mw_model *model, int64_t tp, int64_t ranks, GError **error)
 {
     if (model->heads % tp == 0 && model->hidden % tp == 0)
         return true;
+    g_autofree char *nearest = nearest_slices(model, ranks, tp);
     return mw_refuse(error,
                      "{tp=%" G_GINT64_FORMAT
                      "}: must divide both the number of heads, %" G_GINT64_FORMAT
-                     ", and the hidden size, %" G_GINT64_FORMAT ", of model %s",
-                     tp, model->heads, model->hidden, model->name);
+                     ", and the hidden size, %" G_GINT64_FORMAT ", of model %s; give %s",
+                     tp, model->heads, model->hidden, model->name, nearest);
 }
 
 /* Limits the chunks, because each is examined whenever a placement or a batch is tried. */
@@ -584,6 +628,28 @@ mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
                      "%.3g chunks; must be at least %" G_GINT64_FORMAT,
                      chunk, (double)sizing->shard_params, (double)sizing->shard_params / chunk,
                      least);
+}
+
+/* A delayed update that clips names all gradients at home in one op. */
+bool
+mw_sizing_check_uses(const struct mw_sizing *sizing, GError **error)
+{
+    const struct mw_settings *s = &sizing->settings;
+    const struct mw_optimizer_row *row = mw_optimizer_row(s->optimizer);
+    uint32_t uses = 0;
+
+    if (!row->clips || s->dpu_start == MW_AUTO)
+        return true;
+    for (uint32_t t = 0; t < sizing->tensor_count; t++) {
+        const struct mw_unit_tensor *tensor = mw_sizing_tensor(sizing, t);
+        uses += tensor->params && tensor->trained;
+    }
+    if (uses <= MW_MAX_USES_PER_OP)
+        return true;
+    return mw_refuse(error,
+                     "{dpu-start=%" G_GINT64_FORMAT "}: {optimizer=%s} clips each update, of %u "
+                     "tensors here; a delayed one is planned for %d at most",
+                     s->dpu_start, row->name, uses, MW_MAX_USES_PER_OP);
 }
 
 /* Adapters read what slices would gather first, and their gradients need all of it too. */
@@ -612,7 +678,7 @@ mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings 
 {
     struct mw_model_walk walk;
 
-    return check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
+    return check_batch(settings, error) && check_slicing(model, settings->tp, 0, error) &&
            check_experts(model, settings, 0, error) &&
            check_context(model, settings, 0, true, error) &&
            check_shape(model, NULL, settings, &walk, error);
@@ -622,12 +688,14 @@ bool
 mw_sizing_check(const struct mw_model *model, const struct mw_hardware *hardware,
                 const struct mw_settings *settings, struct mw_model_walk *walk, GError **error)
 {
-    return check_ranks(settings, hardware, error) && check_pipeline(model, settings, error) &&
+    return check_ranks(model, settings, hardware, error) &&
+           check_pipeline(model, settings, error) &&
            check_experts(model, settings, data_parallel(settings), error) &&
            check_context(model, settings, data_parallel(settings), hardware->gpu_flash_attention,
                          error) &&
            check_groups(settings, error) && check_asynchronous(settings, error) &&
-           check_batch(settings, error) && check_slicing(model, settings->tp, error) &&
+           check_batch(settings, error) &&
+           check_slicing(model, settings->tp, settings->nodes * settings->gpus_per_node, error) &&
            check_adapters(hardware, settings, error) &&
            check_shape(model, hardware, settings, walk, error);
 }

@@ -13,9 +13,9 @@
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
 
-/* Each home of a set lies over those of all layers of the set, in each program of the plan: with
- * more pairs the plan's check becomes slow (plan/check_memory.c). */
-#define PAIRS_MAX INT64_C(2000000)
+/* Each home of a set lies over those of all layers of the set, in each program of the plan.  Other
+ * slots of it share bytes too, in fewer pairs. */
+#define PAIRS_MAX (MW_PLAN_SHARED_PAIRS_MAX - 100000)
 
 /* Nothing holds more. */
 #define BYTES_MOST (INT64_MAX / 64)

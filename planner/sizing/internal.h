@@ -35,6 +35,7 @@ bool mw_sizing_check_settings(const struct mw_model *model, const struct mw_sett
 
 /* Call it once the rank's part of the state is known. */
 bool mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error);
+bool mw_sizing_check_uses(const struct mw_sizing *sizing, GError **error);
 
 /* Whether all layers are of one kind. */
 bool mw_sizing_has_equal_layers(const struct mw_sizing *sizing);

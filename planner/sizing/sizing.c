@@ -853,7 +853,7 @@ size_stage(const struct mw_model *model, const struct mw_hardware *hardware,
 
     if (good)
         *ops += place_and_count(sizing, most - *ops);
-    if (!good || *ops > most) {
+    if (!good || *ops > most || !mw_sizing_check_uses(sizing, error)) {
         mw_sizing_free(sizing);
         return NULL;
     }

@@ -218,9 +218,11 @@ enum mw_beside {
     MW_BESIDE_ACTIVATIONS,     /* kept beyond those that a fused backward needs */
     MW_BESIDE_CASTS,           /* copies of parameters in 16 bits, beside fp32 ones */
     MW_BESIDE_FROZEN,          /* whole parameters in more bytes than planned, beside narrow ones */
+    MW_BESIDE_MOMENTS,         /* a number per element, where the plan has vectors */
     MW_BESIDE_ALLOCATOR,       /* fragments and cached blocks */
     MW_BESIDE_HOST_GRADIENTS,  /* beyond those that are planned there */
     MW_BESIDE_HOST_PARAMETERS, /* updated ones, before they go to the GPU */
+    MW_BESIDE_HOST_MOMENTS,    /* likewise, of state there */
     MW_BESIDE_SWAP,            /* buffers of whole sub-groups instead of the plan's for drives */
     MW_BESIDE_PINNED,          /* rounded up */
     MW_BESIDE_COUNT

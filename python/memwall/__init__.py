@@ -3,7 +3,7 @@
     >>> import memwall
     >>> answer = memwall.simulate(model="llama-3.1-8b", hardware="rtx4090", seq=2048)
     >>> answer.feasible, answer.strategy, round(answer.tokens_per_s)
-    >>> answer.peak_bytes.gpu, [(lane.name, lane.busy_s) for lane in answer.lanes]
+    >>> answer.need_bytes.gpu, [(lane.name, lane.busy_s) for lane in answer.lanes]
     >>> print(answer.text)
 
 Settings are those of the command without their dashes, with _ for - ("param_device"); keys of the

@@ -76,19 +76,19 @@ put_parts(GString *page, const GArray *parts)
 static void
 put_tier(GString *page, JsonObject *it, const char *tier, const char *name)
 {
-    g_autofree char *peak_key = g_strdup_printf("tiers.%s.peak_bytes", tier);
+    g_autofree char *need_key = g_strdup_printf("tiers.%s.need_bytes", tier);
     g_autofree char *capacity_key = g_strdup_printf("tiers.%s.capacity_bytes", tier);
-    double peak = mw_value_number(it, peak_key), capacity = mw_value_number(it, capacity_key);
+    double need = mw_value_number(it, need_key), capacity = mw_value_number(it, capacity_key);
     g_autoptr(GArray) parts = parts_of(it, tier);
     double sum = 0;
 
     for (guint i = 0; i < parts->len; i++)
         sum += fmax(0, g_array_index(parts, struct part, i).bytes);
-    if (!(peak > 0) || !(capacity > 0))
+    if (!(need > 0) || !(capacity > 0))
         return;
     g_autofree char *title =
-        g_strdup_printf("%s: %s of %s, %s", name, mw_format_gib(peak), mw_format_gib(capacity),
-                        mw_format_percent(peak / capacity));
+        g_strdup_printf("%s: %s of %s, %s", name, mw_format_gib(need), mw_format_gib(capacity),
+                        mw_format_percent(need / capacity));
     mw_html_put(page, "<div class=\"tier\"><h4>%s</h4>\n", title);
     put_bar(page, parts, sum, capacity, title);
     put_parts(page, parts);
