@@ -13,16 +13,25 @@
 struct scan {
     const char *at, *end;
     int depth;
-    bool closed;       /* the outermost value has ended */
-    const char *wrong; /* the error at `at` */
+    bool closed;              /* the outermost value has ended */
+    const char *wrong;        /* the error at `at` */
+    const char *string, *key; /* where the last string, and the last key, begin; NULL: none yet */
+    const char *large;        /* a whole number that is beyond int64 */
 };
 
 static void
 scan_string(struct scan *scan)
 {
-    for (scan->at++; scan->at < scan->end && *scan->at != '"'; scan->at++)
-        if (*scan->at == '\\' && scan->at + 1 < scan->end)
-            scan->at++;
+    scan->string = scan->at + 1;
+    for (scan->at++; scan->at < scan->end && *scan->at != '"'; scan->at++) {
+        if (*scan->at != '\\' || scan->at + 1 >= scan->end)
+            continue;
+        if (scan->end - scan->at >= 6 && !memcmp(scan->at, "\\u0000", 6)) {
+            scan->wrong = "a string has \\u0000, which ends it here";
+            return;
+        }
+        scan->at++;
+    }
     if (scan->at >= scan->end)
         scan->wrong = "ends inside a string (cut short?)";
     else
@@ -61,7 +70,7 @@ scan_number(struct scan *scan)
     if (*begin == '0' && (whole > 1 || next_is(scan, "xX")))
         scan->wrong = "a number starts with 0";
     else if (!fraction && !fits_int64(begin, whole))
-        scan->wrong = "a number is beyond 9223372036854775807";
+        scan->large = begin;
     if (next_is(scan, "."))
         scan->at++;
     skip_digits(scan);
@@ -90,6 +99,7 @@ scan_one(struct scan *scan)
         scan->closed = scan->depth == 0;
         scan->at++;
     } else if (g_ascii_isalpha(c) || (c && strchr(" \t\r\n:,+-.", c))) {
+        scan->key = c == ':' ? scan->string : scan->key;
         scan->at++;
     } else {
         scan->wrong = "a character that JSON does not have here";
@@ -106,13 +116,42 @@ line_of(const char *text, const char *at)
     return line;
 }
 
+/* The characters up to `end`, cut to a few; g_free it. */
+static char *
+shown(const char *begin, const char *end)
+{
+    bool cut = end - begin > SHOWN_CHARACTERS;
+    g_autofree char *part = g_strndup(begin, cut ? SHOWN_CHARACTERS : (gsize)(end - begin));
+    g_autofree char *escaped = g_strescape(part, NULL);
+
+    return g_strconcat(escaped, cut ? "..." : "", NULL);
+}
+
+static bool
+refuse_large(const struct scan *scan, const char *text, const char *origin, GError **error)
+{
+    bool negative = scan->large > text && scan->large[-1] == '-';
+    g_autofree char *value = shown(scan->large - negative, scan->at);
+    const char *end = scan->key ? memchr(scan->key, '"', (gsize)(scan->end - scan->key)) : NULL;
+    g_autofree char *key = end ? shown(scan->key, end) : NULL;
+
+    g_set_error(error, MW_ERROR, MW_ERROR_FORMAT,
+                "%s: line %d: %s%s%svalue %s: must be a whole number from %" G_GINT64_FORMAT
+                " to %" G_GINT64_FORMAT,
+                origin, line_of(text, scan->large), key ? "key \"" : "", key ? key : "",
+                key ? "\": " : "", value, -G_MAXINT64, G_MAXINT64);
+    return false;
+}
+
 static bool
 scan_text(const char *text, gsize length, const char *origin, GError **error)
 {
     struct scan scan = {.at = text, .end = text + length};
 
-    while (scan.at < scan.end && !scan.wrong)
+    while (scan.at < scan.end && !scan.wrong && !scan.large)
         scan_one(&scan);
+    if (scan.large)
+        return refuse_large(&scan, text, origin, error);
     if (!scan.wrong && scan.depth > 0)
         scan.wrong = "ends before its last brace (cut short?)";
     if (!scan.wrong)

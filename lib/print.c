@@ -38,7 +38,8 @@ print_tables(const struct forms *f, bool details)
         mw_table_cuts(f->out, answer->cuts, f->results[0]);
     else if (answer->largest)
         mw_table_largest(f->out, (const struct mw_largest *)answer->largest->data,
-                         answer->largest->len, answer->question.settings.ops_max);
+                         answer->largest->len, mw_profile_name(answer->question.software),
+                         answer->question.settings.ops_max);
     else if (answer->compares)
         mw_table_compare(f->out, f->results, answer->count);
     else if (answer->depth == MEMWALL_PLAN)
@@ -80,7 +81,8 @@ print_json(const struct forms *f)
         mw_json_cuts_write(f->out, f->answer->cuts, f->results[0]);
     else if (f->answer->largest)
         mw_json_largest_write(f->out, (const struct mw_largest *)f->answer->largest->data,
-                              f->answer->largest->len);
+                              f->answer->largest->len,
+                              mw_profile_name(f->answer->question.software));
     else
         mw_json_write(f->out, f->results, f->answer->count);
 }

@@ -105,8 +105,10 @@ check_kind(JsonObject *object, const char *origin, GError **error)
 {
     static const char *const flags[] = {"use_dora", "lora_bias", "use_qalora"};
     const char *type = "", *bias = "none", *task = "CAUSAL_LM";
+    bool transposed; /* as the model is, and PEFT sees to that: only the type matters */
 
     if (!mw_json_get_string(object, "peft_type", origin, &type, error) ||
+        !mw_json_get_bool(object, "fan_in_fan_out", origin, &transposed, error) ||
         !mw_json_get_string(object, "bias", origin, &bias, error))
         return false;
     if (strcmp(type, "LORA"))
@@ -148,6 +150,7 @@ static const struct {
     {"alora_invocation_tokens", "adapters are of all tokens"},
     {"arrow_config", "there is one adapter, and nothing chooses among several"},
     {"use_bdlora", "adapters have no blocks"},
+    {"exclude_modules", "target_modules lists those that have adapters, and no others"},
 };
 
 /* What changes the frozen weights as training begins, which are the model's here. */
@@ -158,7 +161,16 @@ check_start(JsonObject *object, const char *origin, GError **error)
     JsonNode *node = json_object_get_member(object, "init_lora_weights");
     bool said = node && json_node_get_value_type(node) == G_TYPE_STRING;
     const char *start = said ? json_node_get_string(node) : "";
+    bool known = !node || JSON_NODE_HOLDS_NULL(node) || said ||
+                 json_node_get_value_type(node) == G_TYPE_BOOLEAN;
 
+    if (!known) {
+        g_autofree char *value = mw_json_text(node);
+        return mw_refuse(error,
+                         "%s: init_lora_weights: %s: must be true, false, or a text such as "
+                         "\"gaussian\"",
+                         origin, value);
+    }
     for (size_t i = 0; i < G_N_ELEMENTS(changes); i++)
         if (g_str_has_prefix(start, changes[i]))
             return mw_refuse(error,
@@ -185,16 +197,23 @@ check_left_out(JsonObject *object, const char *origin, GError **error)
 static bool
 read_numbers(JsonObject *object, const char *origin, struct mw_adapter_config *out, GError **error)
 {
-    out->rank = 8;
+    int64_t rank = 0;
+
     out->written_alpha = 8;
-    if (!mw_json_get_int(object, "r", 1, 1 << 20, origin, &out->rank, error) ||
-        !mw_json_get_number(object, "lora_alpha", 0, MW_DECODER_ALPHA_MAX, origin,
-                            &out->written_alpha, error) ||
+    if (!mw_json_get_int(object, "r", 1, 1 << 20, origin, &rank, error) ||
+        !mw_json_get_number(object, "lora_alpha", MW_DECODER_ALPHA_MIN, MW_DECODER_ALPHA_MAX,
+                            origin, &out->written_alpha, error) ||
         !mw_json_get_number(object, "lora_dropout", 0, 1, origin, &out->dropout, error) ||
         !mw_json_get_bool(object, "use_rslora", origin, &out->rslora, error))
         return false;
+    out->unranked = !rank;
+    out->rank = rank ? rank : 8;
     out->alpha = out->written_alpha * (out->rslora ? sqrt((double)out->rank) : 1);
-    return true;
+    return out->alpha <= MW_DECODER_ALPHA_MAX ||
+           mw_refuse(error,
+                     "%s: lora_alpha: %.15g by the square root of the rank (use_rslora) is %.6g: "
+                     "must be at most %.15g",
+                     origin, out->written_alpha, out->alpha, MW_DECODER_ALPHA_MAX);
 }
 
 /* Whether a module is meant by its name or the end of its path, as PEFT reads it. */
@@ -291,9 +310,10 @@ check_numbers(const struct mw_adapter_config *config, const struct mw_decoder *d
 {
     if (config->rank != decoder->lora_rank)
         return mw_refuse(error,
-                         "%s: r: %" G_GINT64_FORMAT ": the adapters to train have rank "
+                         "%s: r: %s%" G_GINT64_FORMAT ": the adapters to train have rank "
                          "%" G_GINT64_FORMAT "; give {train=lora:%" G_GINT64_FORMAT "}",
-                         origin, config->rank, decoder->lora_rank, config->rank);
+                         origin, config->unranked ? "missing, which PEFT reads as " : "",
+                         config->rank, decoder->lora_rank, config->rank);
     if (fabs(config->alpha - decoder->lora_alpha) <= 1e-12 * config->alpha)
         return true;
     g_autofree char *scaled =

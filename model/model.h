@@ -373,6 +373,7 @@ char *mw_model_write_adapter_config(const struct mw_decoder *decoder);
 /* What such a file says; false with *error for adapters that cannot be trained here. */
 struct mw_adapter_config {
     int64_t rank;
+    bool unranked; /* the file has no r: the rank is PEFT's default */
     double written_alpha;
     double alpha;     /* adapters' results are multiplied by alpha / rank */
     bool rslora;      /* written to be multiplied by alpha / sqrt(rank) */

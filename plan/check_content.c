@@ -15,7 +15,7 @@
  * its writer, so what holds of writers holds of readers.
  *
  * Across the end of the step, the step's last writer and readers come before the next step's first
- * ones.
+ * ones.  A plan without ops is the homes of a run: no step of it writes over anything.
  */
 
 /* Readers form linked lists of uses. */
@@ -263,7 +263,7 @@ check_steps(struct walk *walk)
 
     if (check->barriered)
         return true;
-    if (check->overlaps.begin)
+    if (check->overlaps.begin && check->plan->op_count)
         return mw_plan_refuse(check, "slots share bytes, and no barrier is between two steps: "
                                      "expected a begin op that waits for a commit");
     return check_next_steps(walk);

@@ -178,6 +178,7 @@ mw_decoder_expert_rows(const struct mw_decoder *decoder, int64_t tokens)
 #define MW_DECODER_STRETCH_MAX 1e6
 #define MW_DECODER_POSITIONS_MAX (INT64_C(1) << 40)
 #define MW_DECODER_ALPHA_MAX 1e6
+#define MW_DECODER_ALPHA_MIN 1e-3
 #define MW_DECODER_EXPERTS_MAX 1024
 
 #endif

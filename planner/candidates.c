@@ -291,6 +291,14 @@ try_all(struct search *search)
         kept += try_optimizer(search, tier);
 }
 
+/* Where no size of batch is asked for, one sequence is what fits most easily. */
+static void
+take_least_batch(struct mw_settings *s)
+{
+    if (s->micro_batch == MW_AUTO && s->global_batch == MW_AUTO)
+        s->micro_batch = 1.0 / (double)mw_settings_sharers(s);
+}
+
 bool
 mw_planner_fits(const struct mw_request *request, const struct mw_settings *resolved)
 {
@@ -299,8 +307,7 @@ mw_planner_fits(const struct mw_request *request, const struct mw_settings *reso
     struct search search = {
         .request = request, .asked = &least, .any = true, .guess = 1, .found = found};
 
-    if (least.micro_batch == MW_AUTO && least.global_batch == MW_AUTO)
-        least.micro_batch = 1.0 / (double)mw_settings_sharers(&least);
+    take_least_batch(&least);
     try_all(&search);
     mw_sizing_free(search.nearest);
     g_clear_error(&search.error);
@@ -386,16 +393,13 @@ layers_fit(const struct mw_request *request, const struct mw_settings *resolved,
 {
     struct mw_model model = *request->model;
     struct mw_request smaller = {&model, request->hardware};
-    struct mw_settings s = *resolved;
 
     /* In a mixture of experts the leading dense layers come first. */
     model.layers = steps * layers_step(resolved);
     model.dense_layers = MIN(model.dense_layers, model.layers);
     if (!mw_model_validate(&model, model.name, NULL))
         return false;
-    if (s.micro_batch == MW_AUTO)
-        s.micro_batch = 1.0 / (double)mw_settings_sharers(&s);
-    return mw_planner_fits(&smaller, &s);
+    return mw_planner_fits(&smaller, resolved);
 }
 
 int64_t
@@ -405,8 +409,7 @@ mw_planner_largest_layers(const struct mw_request *request, const struct mw_sett
     struct mw_settings probe = *resolved;
 
     *more = false;
-    if (probe.micro_batch == MW_AUTO)
-        probe.micro_batch = 1.0 / (double)mw_settings_sharers(&probe);
+    take_least_batch(&probe);
     g_autoptr(GError) refused = NULL;
     g_autoptr(GPtrArray) valid = mw_planner_candidates(request, &probe, &refused);
     if (!valid && !g_error_matches(refused, MW_ERROR, MW_ERROR_LARGE)) {

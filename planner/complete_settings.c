@@ -83,6 +83,20 @@ recomputes_all(const struct mw_model *model, const struct mw_settings *s)
            mw_layer_set_count(&s->recompute_set, 0, model->layers) == model->layers;
 }
 
+/* There are no blocks of several layers: 0 and 1 say the same. */
+static bool
+refuse_interval(const struct mw_settings *s, GError **error)
+{
+    bool named = mw_strategy_traits(s->strategy)->whole_checkpoints;
+    g_autofree char *strategy = g_strdup_printf("{strategy=%s}", mw_strategy_name(s->strategy));
+    g_autofree char *whole = mw_spelled(named ? strategy : "{checkpoints=activations}");
+
+    return mw_refuse(error,
+                     "{activation-checkpoint-interval=%" G_GINT64_FORMAT "}: with %s a layer's "
+                     "activations are its checkpoint: must be 0 or 1, or left out",
+                     s->checkpoint_interval, whole);
+}
+
 /* What whole layers as checkpoints cannot have beside them. */
 static bool
 check_whole(const struct mw_settings *s, GError **error)
@@ -95,8 +109,9 @@ check_whole(const struct mw_settings *s, GError **error)
     if (fewest)
         return mw_refuse(error, "{recompute-layers=fewest}: counts what the GPU has room to keep; "
                                 "with {checkpoints=activations} give a number of layers, or auto");
-    const char *beside = s->checkpoint_interval > 1       ? "{activation-checkpoint-interval}"
-                         : loads_again                    ? "{param-loads=2}"
+    if (s->checkpoint_interval > 1)
+        return refuse_interval(s, error);
+    const char *beside = loads_again                      ? "{param-loads=2}"
                          : s->drop_layers                 ? "{drop-layers}"
                          : no_inputs                      ? "{checkpoint-bits=8}"
                          : mw_kept_encodings(&s->kept_as) ? "encoded activations ({kept-bits})"

@@ -13,7 +13,8 @@ print_row(FILE *out, const struct mw_largest *row)
 }
 
 void
-mw_table_largest(FILE *out, const struct mw_largest *rows, size_t count, int64_t ops_max)
+mw_table_largest(FILE *out, const struct mw_largest *rows, size_t count, const char *software,
+                 int64_t ops_max)
 {
     bool more = false;
 
@@ -22,6 +23,7 @@ mw_table_largest(FILE *out, const struct mw_largest *rows, size_t count, int64_t
         print_row(out, &rows[i]);
         more |= rows[i].more;
     }
+    fprintf(out, "software %s\n", software);
     if (more)
         fprintf(out,
                 "or more: memory has room, and a step of more layers has over %" G_GINT64_FORMAT
@@ -42,11 +44,12 @@ write_row(struct mw_json_writer *json, const struct mw_largest *row)
 }
 
 void
-mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count)
+mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count, const char *software)
 {
     struct mw_json_writer json = {.out = out};
 
     mw_json_begin_answer(&json, MW_SCHEMA_LARGEST);
+    mw_json_string(&json, "software", software);
     mw_json_begin(&json, "largest", '[', false);
     for (size_t i = 0; i < count; i++)
         write_row(&json, &rows[i]);

@@ -28,7 +28,8 @@ void mw_table_simulate(FILE *out, const struct mw_result *result, bool details);
 /* One row per strategy. */
 void mw_table_compare(FILE *out, struct mw_result *const *results, size_t count);
 /* The most layers that fit; `ops_max` is the limit that "or more" refers to. */
-void mw_table_largest(FILE *out, const struct mw_largest *rows, size_t count, int64_t ops_max);
+void mw_table_largest(FILE *out, const struct mw_largest *rows, size_t count, const char *software,
+                      int64_t ops_max);
 /* Every cut of a step's graph, and the placements of the result's model over three tiers. */
 void mw_table_cuts(FILE *out, const struct mw_cut_placements *placements,
                    const struct mw_result *result);
@@ -54,7 +55,8 @@ void mw_csv_row_write(FILE *out, const struct mw_result *result);
 /* Whether a column has text, as columns that are not the answers' have; else numbers, or true and
  * false. */
 bool mw_csv_is_text(const char *name);
-void mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count);
+void mw_json_largest_write(FILE *out, const struct mw_largest *rows, size_t count,
+                           const char *software);
 void mw_json_capacity_write(FILE *out, const struct mw_capacity *capacity);
 void mw_json_purchases_write(FILE *out, const struct mw_purchases *purchases);
 void mw_json_parallel_write(FILE *out, const struct mw_question *question,

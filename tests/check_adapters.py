@@ -325,6 +325,11 @@ def check_continued(box):
         if len({(box.folder / folder / f"{file}.safetensors").read_bytes()
                 for folder in ("whole", "again")}) != 1:
             yield f"{file}: other bits"
+    run(box, "llama-small", "-s zero-offload --batch 2 --steps 1 --save-every 1 --nvme drive")
+    answer = box.run("run --resume drive --train norm1 --steps 2")
+    if answer.status != 2 or "--lora-alpha" in answer.err or \
+            "--train is norm1, it was lora:4: give --train lora:4" not in answer.err:
+        yield f"resumed with --train norm1: status {answer.status}: {answer.err}"
     (box.folder / "again/adapter_model.safetensors").write_bytes(
         (box.folder / "half/adapter_model.safetensors").read_bytes())
     yield from refused(box.run(f"{base} --steps 14 --from again"), ["two trainings"])
@@ -423,12 +428,29 @@ def check_adapter_refusals(box):
             ({"r": -1}, 'key "r"', "-1"), ({"r": 0}, 'key "r"', "from 1"),
             ({"target_modules": ["q_proj", 1]}, "target_modules", "list of names"),
             ({"target_modules": {"q_proj": 1}}, "target_modules", "list of names"),
+            ({"lora_alpha": 0}, 'adapter_config.json: key "lora_alpha"', "value 0", "from 0.001"),
+            ({"lora_alpha": 1e6, "use_rslora": True}, "lora_alpha: 1000000 by", "2e+06",
+             "at most 1000000"),
+            ({"r": 2 ** 64}, 'key "r": value 18446744073709551616', "whole number from"),
+            ({"target_modules": ["q_proj\0foo"]}, "adapter_config.json: line", "u0000"),
+            ({"init_lora_weights": 5}, "init_lora_weights: 5", "must be true, false"),
+            ({"init_lora_weights": []}, "init_lora_weights: []", "must be true, false"),
+            ({"fan_in_fan_out": "x"}, 'key "fan_in_fan_out"', "true or false"),
+            ({"exclude_modules": ["q_proj"]}, "exclude_modules", "target_modules"),
+            ({"r": None}, "r: missing, which PEFT reads as 8", "--train lora:8"),
             ({"lora_alpha": float("nan")}, "adapter_config.json", "NaN")):
         (bad / "adapter_config.json").write_text(json.dumps(good | change), encoding="utf-8")
         yield from refused(box.run(f"{base} {ADAPTED} --adapter bad"), words)
     (bad / "adapter_config.json").write_text("{", encoding="utf-8")
     yield from refused(box.run(f"{base} {ADAPTED} --adapter bad"), ["adapter_config.json"])
     yield from refused(box.run(f"{base} --adapter bad"), ["adapter_config.json"])
+    for folder, change in (("rank", {"r": None}), ("zero", {"lora_alpha": 0})):
+        shutil.copytree(bad, box.folder / folder)
+        (box.folder / folder / "adapter_config.json").write_text(json.dumps(good | change),
+                                                                 encoding="utf-8")
+    yield from refused(box.run(f"{base} --adapter rank"),
+                       ["r: missing, which PEFT reads as 8", "has rank 4", '"r": 4'])
+    yield from refused(box.run(f"{base} --adapter zero"), ['adapter_config.json: key "lora_alpha"'])
     # What the file says is told once it is known to be good, with what its adapters are of.
     (bad / "adapter_config.json").write_text(json.dumps(good), encoding="utf-8")
     answer = box.run(f"{base} --adapter bad")

@@ -383,6 +383,33 @@ def check_unsaid(box):
             yield f"{options}: {most['layers']} layers, which plans answer with {verdicts}"
 
 
+# The shape and machine, and the batch with which micro-batches are summed.
+SUMMED = ("hidden=5120,heads=40,seq=1024", "-H dgx-h100 --set gpu.memory_gib=16 "
+          "--software memwall --global-batch 32")
+
+
+def check_largest(box):
+    """Of the batch that is asked for: what --largest says fits, and no layer more.  All rows are of
+    one software, which the answer names; a strategy by itself may have another."""
+    shape, words = SUMMED
+    lines = json.loads(box.run(f"plan -m layers=40,{shape} {words} -s zero2,zero3 --largest "
+                               "--json").out)
+    for row in lines["largest"]:
+        verdicts = [box.run(f"simulate -m layers={row['layers'] + more},{shape} {words} "
+                            f"-s {row['strategy']}").status for more in (0, 1)]
+        if verdicts != [0, 3]:
+            yield f"{row}: simulate answers with {verdicts}"
+    line = "plan -m layers=24,hidden=2048,heads=16,seq=1024 -H rtx4090 --optimizer adafactor"
+    for words in ("", "-s ddp", "-s ddp --software memwall"):
+        answer = json.loads(box.run(f"{line} {words} --largest --json").out)
+        software = answer["software"]
+        named = json.loads(box.run(f"{line} {words} --software {software} --largest --json").out)
+        if answer != named:
+            yield f"{words}: {answer}, and of {software}: {named}"
+        if f"software {software}\n" not in box.run(f"{line} {words} --largest").out.decode():
+            yield f"{words}: the table does not name {software}"
+
+
 # What fits in more tiles, or chunks of the logits, than a plan may have ops.
 MANY = ("-m gpt3-175b -H rtx4090 --set gpu.memory_gib=3.5 --set nvme.capacity_tb=30 "
         "--set host.memory_gib=4000 --batch 1 --seq 256 --software ideal")
@@ -941,6 +968,7 @@ def tests(box):
         yield "many layers", check_many_layers(box)
     for line in sample(LARGE):
         yield f"large: {line}", check_large(box, line)
+    yield "largest", check_largest(box)
     yield "few tokens", check_few_tokens(box)
     for options, words in sixth(KEYS_SET.items()):
         yield f"set: {options}", check_keys_set(box, options, words)

@@ -324,6 +324,11 @@ CONTRADICTIONS = {
     "plan -m gpt2 -H flat-test --what-if": ["--what-if", "simulate"],
     "plan -m gpt2 -H flat-test --details": ["--details", "simulate"],
     "plan -m gpt2 -H flat-test --largest -o plan.txt": ["--largest", "-o"],
+    "simulate -m gpt2 -H flat-test -s geeps --activation-checkpoint-interval 2":
+        ["--activation-checkpoint-interval 2: with -s geeps", "must be 0 or 1, or left out"],
+    "simulate -m gpt2 -H flat-test -s zero-offload --checkpoints activations --activation-device "
+    "cpu --activation-checkpoint-interval 2":
+        ["--activation-checkpoint-interval 2: with --checkpoints activations", "must be 0 or 1"],
     "plan -m gpt2 -H flat-test plan.txt": ["plan.txt"],
     "simulate -m gpt2 -H flat-test --plot picture.jpg": ["--plot picture.jpg", ".png or .svg"],
     "simulate -m gpt2 -H flat-test -s ddp,zero3 --trace t.json": ["--trace", "one strategy"],

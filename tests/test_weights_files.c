@@ -356,6 +356,19 @@ test_not_finite(void)
         mw_safetensors_close(set);
         g_unlink(path);
     }
+    /* 3.4e38 is finite in the file, and rounds to infinity in a type that ends before. */
+    const struct edit large = {.dtype = MW_SAFETENSORS_F32,
+                               .poison = "transformer.h.1.ln_2.bias",
+                               .poison_bits = 0x7f7fc99e};
+    struct mw_safetensors *set = edited(FIXTURES "gpt2-small", &large, path);
+    GError *error = NULL;
+    g_assert_true(mw_weights_load(&decoder, set, "", &bad, 0, size, MW_DTYPE_FP32, values, NULL));
+    g_assert_false(
+        mw_weights_load(&decoder, set, "", &bad, 0, size, MW_DTYPE_BF16, values, &error));
+    mw_test_error_says(error, large.poison,
+                       "element 5 is not finite in bf16, which ends at 3.3895e38");
+    mw_safetensors_close(set);
+    g_unlink(path);
     g_rmdir(folder);
 }
 

@@ -42,17 +42,24 @@ find_train(void *data, const char *name, const char *text)
     *given = *given || !strcmp(name, "train");
 }
 
+bool
+cli_run_adapter_trains(void)
+{
+    bool has = false;
+
+    cli_options_each(find_adapters, &has);
+    return has;
+}
+
 /* Without adapters to train there is nothing that an alpha could be of. */
 static void
 take_open(const struct mw_adapter_config *config, GString *said)
 {
     g_autofree char *train = train_text(config), *alpha = mw_typed(config->alpha);
-    bool has = false;
 
     if (config->adapted)
         take("train", train, said);
-    cli_options_each(find_adapters, &has);
-    if (has)
+    if (cli_run_adapter_trains())
         take("lora-alpha", alpha, said);
 }
 

@@ -11,5 +11,7 @@
  * them open, unless a plan fixes them, and keeps a line that says so (cli_run_options_say).  True
  * if there is no --adapter. */
 bool cli_run_adapter_complete(bool planned, GError **error);
+/* Whether --train asks for adapters. */
+bool cli_run_adapter_trains(void);
 
 #endif

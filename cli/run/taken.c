@@ -155,11 +155,13 @@ take_option(struct taking *taking, GString *said, const char *name, const char *
         append_option(said, option, value);
 }
 
-/* Whether other options already give this: three options give the number of sequences, and two of
- * them determine it. */
+/* Whether other options already give this, or leave nothing that it could be of: three options give
+ * the number of sequences, and two of them determine it. */
 static bool
 is_said_otherwise(const char *name)
 {
+    if (!strcmp(name, "lora-alpha"))
+        return cli_options_is_given("train") && !cli_run_adapter_trains();
     if (!strcmp(name, "global-batch"))
         return cli_options_is_given("batch") || cli_options_is_given("grad-accum");
     return (!strcmp(name, "batch") || !strcmp(name, "grad-accum")) &&

@@ -143,6 +143,27 @@ check_record(const struct cli_training *run, const struct mw_commit_record *reco
     return cli_run_course_check(path, record, &sequences, error);
 }
 
+/* A file without r is of PEFT's default rank, which its tensors may not have: then the shape of one
+ * is no reason that a user could follow. */
+static bool
+check_rank(const struct mw_safetensors *adapters, const char *config, GError **error)
+{
+    struct mw_adapter_config said;
+
+    if (!mw_model_read_adapter_config(config, &said, error))
+        return false;
+    for (size_t i = 0; said.unranked && i < mw_safetensors_count(adapters); i++) {
+        const struct mw_safetensor *tensor = mw_safetensors_at(adapters, i);
+        if (!strstr(tensor->name, ".lora_A.") || tensor->rank != 2 || tensor->shape[0] == said.rank)
+            continue;
+        return mw_refuse(error,
+                         "%s: r: missing, which PEFT reads as %" G_GINT64_FORMAT "; tensor \"%s\" "
+                         "has rank %" G_GINT64_FORMAT ": give \"r\": %" G_GINT64_FORMAT " in it",
+                         config, said.rank, tensor->name, tensor->shape[0], tensor->shape[0]);
+    }
+    return true;
+}
+
 /* A folder as PEFT writes it. */
 static bool
 open_adapters(struct cli_training *run, GError **error)
@@ -161,7 +182,7 @@ open_adapters(struct cli_training *run, GError **error)
     if (!mw_model_check_adapter_config(config, &run->decoder, error))
         return false;
     run->adapters = mw_safetensors_open(tensors, error);
-    return run->adapters != NULL;
+    return run->adapters && check_rank(run->adapters, config, error);
 }
 
 /* A resume reads nothing but what is not trained; before there is a plan, it may be. */

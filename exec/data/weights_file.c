@@ -313,6 +313,17 @@ refuse_value(const struct load *load, const struct mw_safetensor *tensor, int64_
     return false;
 }
 
+/* What is finite in the file may be beyond the type that it is read as. */
+static const char *
+infinite_text(const struct load *load, const struct mw_safetensor *tensor)
+{
+    if (load->as == MW_DTYPE_FP16)
+        return "not finite in fp16, which ends at 65504: must be a finite number";
+    if (load->as == MW_DTYPE_BF16 && tensor->dtype == MW_SAFETENSORS_F32)
+        return "not finite in bf16, which ends at 3.3895e38: must be a finite number";
+    return "not finite: must be a finite number";
+}
+
 /* `first` and `count` are elements of the file's tensor.  No step can follow from a value that is
  * not finite, nor from the root of a negative one. */
 static bool
@@ -323,11 +334,7 @@ read_finite(const struct load *load, const struct mw_safetensor *tensor, int64_t
         return false;
     for (int64_t i = 0; i < count; i++) {
         if (!is_finite(load, out, i))
-            return refuse_value(load, tensor, first + i,
-                                load->as == MW_DTYPE_FP16
-                                    ? "not finite in fp16, which ends at 65504: must be a finite "
-                                      "number"
-                                    : "not finite: must be a finite number");
+            return refuse_value(load, tensor, first + i, infinite_text(load, tensor));
         if (load->squares && is_below_0(load, out, i))
             return refuse_value(load, tensor, first + i,
                                 "negative: must be at least 0, as a mean of squares is");

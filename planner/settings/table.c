@@ -236,7 +236,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "lora:16@qkv+mlp-up: on some of these; lora:16@q,v: on some of their matrices, q, k, v, o, "
      "gate, up and down, or by PEFT's names (q_proj). OPERATORS, separated by commas, train these "
      "operators' own parameters, with lora:RANK or without: "},
-    {MW_SETTINGS_MEMORY, "lora-alpha", MW_SETTING_REAL, FIELD(lora_alpha), 1e-3,
+    {MW_SETTINGS_MEMORY, "lora-alpha", MW_SETTING_REAL, FIELD(lora_alpha), MW_DECODER_ALPHA_MIN,
      MW_DECODER_ALPHA_MAX, "rank", NULL, "ALPHA|rank",
      "multiply what adapters give by ALPHA / RANK (default: by 1); a matter of training, not of "
      "bytes or time"},
