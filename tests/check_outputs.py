@@ -342,6 +342,9 @@ def check_unreadable(box):
         path.write_bytes(whole[path])
     optimizer.unlink()
     model.unlink()
+    yield from check_refused(train(box, *ZERO3, "--save", "saved", steps=2), 2,
+                             "saved: holds config.json without optimizer.safetensors")
+    shutil.rmtree(folder)
     yield from good(train(box, *ZERO3, "--save", "saved", steps=2))
 
 

@@ -144,9 +144,9 @@ test_misuse_subprocess(gconstpointer data)
     if (GPOINTER_TO_INT(data) == 0)
         mw_plan_add_dep(plan, 0);
     mw_plan_add_op(plan, (struct mw_op){0});
-    for (uint32_t i = 0; i < 256 && GPOINTER_TO_INT(data) == 1; i++)
+    for (uint32_t i = 0; i <= MW_MAX_DEPS_PER_OP && GPOINTER_TO_INT(data) == 1; i++)
         mw_plan_add_dep(plan, i);
-    for (uint32_t i = 0; i < 256 && GPOINTER_TO_INT(data) == 2; i++)
+    for (uint32_t i = 0; i <= MW_MAX_USES_PER_OP && GPOINTER_TO_INT(data) == 2; i++)
         mw_plan_add_use(plan, i, MW_USE_READ, MW_ROLE_NONE);
     mw_plan_add_work(plan, (struct mw_work){0}, draws, G_N_ELEMENTS(draws));
 }
