@@ -182,7 +182,7 @@ static const struct {
     {"{\"model_type\": \"gpt2\", " GPT2_KEYS("[12]") "}", "key \"n_head\": value [12]: must be"},
     {"{\"model_type\": \"gpt2\", " GPT2_KEYS("null") "}", "key \"n_head\": missing: must be"},
     {"{\"model_type\": \"gpt2\", " GPT2_KEYS("1e999") "}", "key \"n_head\": value above 1.8e308"},
-    {"{\"model_type\": \"gpt2\", " GPT2_KEYS("18446744073709551628") "}", "beyond"},
+    {"{\"model_type\": \"gpt2\", " GPT2_KEYS("18446744073709551628") "}", "must be a whole number"},
     {"{\"model_type\": \"gpt2\", " GPT2_KEYS("12"), "cut short"},
     {"{\"model_type\": \"gpt2\", \"n_inner\": 0, " GPT2_KEYS("12") "}", "key \"n_inner\": value 0"},
     {"{\"model_type\": \"gpt2\", \"add_cross_attention\": true, " GPT2_KEYS("12") "}",

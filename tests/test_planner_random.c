@@ -69,9 +69,10 @@ check_moments(const struct mw_sizing *sizing)
     int64_t partitioned = need_by(sizing, true, MW_STAY_PARTITIONED);
     int64_t never = need_by(sizing, true, MW_STAY_NEVER);
 
-    g_assert_cmpint(always, <=, all);
-    g_assert_cmpint(partitioned, <=, always);
-    g_assert_cmpint(never, <=, partitioned);
+    /* What the software has beside the plan is rounded, each for itself. */
+    g_assert_cmpint(always, <=, all + MW_BESIDE_COUNT);
+    g_assert_cmpint(partitioned, <=, always + MW_BESIDE_COUNT);
+    g_assert_cmpint(never, <=, partitioned + MW_BESIDE_COUNT);
     g_assert_cmpint(never, >=, states);
 }
 
