@@ -545,7 +545,7 @@ def check_wrong_state(box):
     start = f"--weights {fixture('gpt2-small')}"
     resumed = line.replace("--steps 3", "--steps 6").replace(start, "")
     yield from refused(box.run(f"run {resumed} --resume --optimizer sgd"),
-                       ["--optimizer sgd", "--optimizer lion"])
+                       ["--optimizer sgd", "--optimizer lion", "--weights FOLDER"])
     other = line.replace("--steps 3", "--steps 6").replace(start, "--from saved").replace(
         "--nvme drive", "").replace("--save-every 1", "--commit none")
     yield from refused(box.run(f"run {other}"), ["--optimizer lion", "adamw", "--weights"])

@@ -365,6 +365,7 @@ read_record(const struct cli_training *training, struct cli_run_course *then)
 struct fixed_differences {
     GString *all, *now, *then;
     bool model; /* the model differs */
+    bool state; /* the optimizer does, which begins with a state of its own */
 };
 
 static bool
@@ -380,8 +381,9 @@ refuse_fixed(const struct cli_training *training, const struct fixed_differences
     g_autofree char *called = cli_run_drives_called(training->drives);
     return mw_refuse(error,
                      "cannot resume with %s: the run was started with %s; give %s, or `memwall "
-                     "export %s -o FOLDER` and a new run with --from FOLDER",
-                     d->now->str, d->then->str, d->then->str, called);
+                     "export %s -o FOLDER` and a new run with %s FOLDER",
+                     d->now->str, d->then->str, d->then->str, called,
+                     d->state ? "--weights" : "--from");
 }
 
 /* A batch is compared by what each of the ranks that share it has. */
@@ -399,8 +401,8 @@ compare_fixed(const struct cli_training *training, struct fixed_differences *d)
     const struct cli_run_course *then = training->then;
     uint64_t now[CLI_FIXEDS];
 
-    *d = (struct fixed_differences){g_string_new(NULL), g_string_new(NULL), g_string_new(NULL),
-                                    false};
+    *d = (struct fixed_differences){
+        .all = g_string_new(NULL), .now = g_string_new(NULL), .then = g_string_new(NULL)};
     take_fixed(training, now);
     for (int i = 0; i < CLI_FIXEDS; i++) {
         if (!then->has_fixed[i] || !is_another(i, then->fixed, now))
@@ -414,6 +416,7 @@ compare_fixed(const struct cli_training *training, struct fixed_differences *d)
         cli_run_course_add_again(d->then, what,
                                  cli_run_field_is_none(row, then->fixed[i]) ? NULL : was);
         d->model |= is_of_model(i);
+        d->state |= i == CLI_FIXED_OPTIMIZER;
     }
 }
 
