@@ -56,6 +56,8 @@ struct mw_memory_use {
     double foreach_share;       /* of updates that take all parameters as a list, and copy of all
                                  * (plan/optimizers.h) */
     bool updates_flat_tensor;   /* what a rank updates is one tensor */
+    double update_sub_group;    /* elements that it updates at once, of partitioned parameters; 0:
+                                 * all */
     bool updates_fp32_in_place; /* parameters of fp32 themselves, and state has no copy of them */
     int sum_type;               /* enum mw_sum_type, of micro-batches' gradients as they are kept */
     double bytes_per_cast;      /* of a parameter's copy in 16 bits that forward makes for backward,

@@ -399,6 +399,19 @@ mw_plan_need_bytes(const struct mw_plan *plan, int tier)
     return most;
 }
 
+int64_t
+mw_plan_whole_need_bytes(const struct mw_plan *plan, int tier)
+{
+    int64_t most = 0;
+
+    for (uint32_t p = 0; p < plan->program_count; p++) {
+        const struct mw_program *program = &plan->programs[p];
+        int64_t need = need_of(program, tier) + program->beside_bytes[tier];
+        most = need > most ? need : most;
+    }
+    return most;
+}
+
 static void
 seal(struct mw_plan *plan, bool barriered)
 {

@@ -3,6 +3,9 @@
 #include "plan/check.h"
 #include "plan/internal.h"
 
+/* So that a sum with slots is a number. */
+#define BESIDE_MOST (INT64_C(1) << 60)
+
 static bool
 claim_ranks(struct mw_plan_check *check, uint32_t index)
 {
@@ -14,6 +17,10 @@ claim_ranks(struct mw_plan_check *check, uint32_t index)
                               index);
     if (check->plan->programs[index].apart_bytes < 0)
         return mw_plan_refuse(check, "program %u: fewer than 0 bytes apart", index);
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+        if (check->plan->programs[index].beside_bytes[tier] < 0 ||
+            check->plan->programs[index].beside_bytes[tier] > BESIDE_MOST)
+            return mw_plan_refuse(check, "program %u: expected 0 to 2^60 bytes beside it", index);
     if (ranks->base >= world || !mw_plan_spans_nest(ranks->spans, world - ranks->base))
         return mw_plan_refuse(check,
                               "program %u: expected ranks that are named once each, all of them "

@@ -1,6 +1,7 @@
 /* Extracts one program of a plan, as the plan of one of its ranks. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan/internal.h"
 
@@ -23,6 +24,8 @@ copy_head(struct extraction *it, uint32_t rank)
     mw_plan_add_program(it->part, mw_members_of_one(rank));
     it->part->programs[0].in_flight = plan->programs[it->program].in_flight;
     it->part->programs[0].apart_bytes = plan->programs[it->program].apart_bytes;
+    memcpy(it->part->programs[0].beside_bytes, plan->programs[it->program].beside_bytes,
+           sizeof it->part->programs[0].beside_bytes);
 }
 
 /* Works, channels and communicators keep their numbers, since programs share them. */

@@ -270,6 +270,8 @@ struct mw_program {
     int64_t apart_bytes; /* of a GPU's slots those that software which gives their bytes to others
                           * never needs when it needs most: they may lie beyond the capacity.  A run
                           * has none */
+    int64_t beside_bytes[MW_TIER_COUNT]; /* that such software takes beside the slots: of a GPU and
+                                          * of host memory.  Answers count them, no op uses them */
     int64_t peak_bytes[MW_TIER_COUNT]; /* of one rank, as proved by mw_plan_check */
 };
 
@@ -786,6 +788,8 @@ bool mw_plan_fold(const struct mw_plan *flat, const struct mw_fold *how, struct 
 bool mw_plan_check(struct mw_plan *plan, char *why, size_t why_size);
 /* Of a checked plan: the most that a rank needs of a tier, its peak_bytes less apart_bytes. */
 int64_t mw_plan_need_bytes(const struct mw_plan *plan, int tier);
+/* The same with what its software takes beside it. */
+int64_t mw_plan_whole_need_bytes(const struct mw_plan *plan, int tier);
 
 /*
  * Proves of a plan that passed the check that it is a whole training step of its model, as the

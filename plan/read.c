@@ -178,11 +178,16 @@ read_program(struct mw_plan_reader *reader, struct mw_plan *plan)
     read_index(reader, plan->program_count);
     uint32_t in_flight = read_u32(reader, "in-flight");
     int64_t apart_bytes = mw_plan_reader_skip(reader, "apart") ? read_i64(reader, NULL) : 0;
+    bool beside = mw_plan_reader_skip(reader, "beside");
+    int64_t gpu_bytes = beside ? read_i64(reader, NULL) : 0;
+    int64_t cpu_bytes = beside ? read_i64(reader, NULL) : 0;
     ranks.base = read_u32(reader, "base");
     read_spans(reader, ranks.spans);
     uint32_t program = mw_plan_add_program(plan, ranks);
     plan->programs[program].in_flight = in_flight;
     plan->programs[program].apart_bytes = apart_bytes;
+    plan->programs[program].beside_bytes[MW_TIER_GPU] = gpu_bytes;
+    plan->programs[program].beside_bytes[MW_TIER_CPU] = cpu_bytes;
 }
 
 static void

@@ -254,6 +254,8 @@ mw_plan_copy_head(struct mw_plan *to, const struct mw_plan *from)
         uint32_t program = mw_plan_add_program(to, from->programs[i].ranks);
         to->programs[program].in_flight = from->programs[i].in_flight;
         to->programs[program].apart_bytes = from->programs[i].apart_bytes;
+        memcpy(to->programs[program].beside_bytes, from->programs[i].beside_bytes,
+               sizeof to->programs[program].beside_bytes);
     }
     to->shape = from->shape;
     memcpy(to->tiers, from->tiers, sizeof to->tiers);

@@ -275,6 +275,10 @@ write_program(struct writer *writer, const struct mw_program *program, uint32_t 
     put_key(writer, " in-flight ", program->in_flight);
     if (program->apart_bytes)
         put_key(writer, " apart ", program->apart_bytes);
+    if (program->beside_bytes[MW_TIER_GPU] || program->beside_bytes[MW_TIER_CPU]) {
+        put_key(writer, " beside ", program->beside_bytes[MW_TIER_GPU]);
+        put_key(writer, " ", program->beside_bytes[MW_TIER_CPU]);
+    }
     put_key(writer, " base ", program->ranks.base);
     put_spans(writer, program->ranks.spans);
 }

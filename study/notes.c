@@ -408,11 +408,11 @@ static void
 note_gate(const struct mw_sizing *sizing, GPtrArray *notes)
 {
     const struct mw_gate_row *gate = mw_gate_row((int)sizing->shape.gate);
-    int64_t rows = mw_model_expert_rows(sizing->model, &sizing->shape) / sizing->model->experts;
-    double share = mw_model_dropped_share(sizing->model, &sizing->shape);
 
     if (sizing->shape.gate == MW_GATING_TOP_K || !sizing->fits)
         return;
+    int64_t rows = mw_model_expert_rows(sizing->model, &sizing->shape) / sizing->model->experts;
+    double share = mw_model_dropped_share(sizing->model, &sizing->shape);
     if (gate->experts_choose)
         g_ptr_array_add(
             notes, mw_spelled_printf(

@@ -148,12 +148,16 @@ fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_
                                hw->nvme_reserve_bytes};
 
     r->feasible = true;
+    r->beside = g_new0(struct mw_result_beside, MW_TIER_COUNT);
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         int64_t sharers = t == MW_TIER_GPU ? 1 : r->gpus_per_node;
         int64_t capacity = (whole[t] - reserve[t]) / sharers;
-        int64_t need = mw_plan_need_bytes(plan, t);
+        int64_t peak = mw_plan_need_bytes(plan, t), need = mw_plan_whole_need_bytes(plan, t);
         r->tiers[t] = (struct mw_result_tier){
-            capacity, reserve[t] / sharers, need, 0, need, plan->peak_bytes[t] - need};
+            capacity, reserve[t] / sharers, peak, 0, need, plan->peak_bytes[t] - peak};
+        if (need > peak)
+            r->beside[r->beside_count++] =
+                (struct mw_result_beside){"beside its plan", (enum mw_tier)t, need - peak};
         if (need <= capacity || !r->feasible)
             continue;
         r->feasible = false;

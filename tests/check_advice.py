@@ -285,7 +285,7 @@ def check_best(words, answer):
 
 # Requests, and the largest batch that fits.
 SMALLER = [
-    ("-m opt-30b -H dgx2 -s zero-infinity-cpu", "11"),
+    ("-m opt-30b -H dgx2 -s zero-infinity-cpu", "12"),
     ("-m zi-10b -H v100", "90"),
 ]
 # Requests, and what each is advised to.
@@ -349,7 +349,7 @@ UNFIT = [
      "USD an hour), --nodes 1532 fits"),
     # ZeRO-Infinity, Table 1: states on the GPU.
     ("-m zi-0.5t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 7",
-     "--activation-device cpu fits"),
+     "-s zero-infinity-cpu fits, --batch 1.5 fits (batch 6 per group of 4 GPUs)"),
     ("-m zi-1t -H dgx2 --nodes 32 --tp 4 -s zero3 --batch 5 --activation-device cpu",
      "-s zero-infinity-cpu fits"),
     # All that drives are, and another strategy.
@@ -615,7 +615,8 @@ def check_interval():
         json.dump(deep, file)
         file.flush()
         for words, saves in (
-                ("-m llama-3.1-8b -H h100 --gpus 1 -s zero-infinity-cpu --batch 4", False),
+                ("-m llama-3.1-8b -H h100 --gpus 1 -s zero-infinity-cpu --batch 4 --software "
+                 "memwall", False),
                 ("-m gpt3-1.3b -H h100 --gpus 1 -s ddp --batch 8 --software ideal", False),
                 (f"-m {file.name} -H h100 --gpus 1 -s ddp --batch 8 --software ideal", True)):
             words = [*words.split(), "--grad-accum", "1", "--activation-checkpoint-interval"]

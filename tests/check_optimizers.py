@@ -104,7 +104,7 @@ def check_copies(box):
                                                    "optimizer-state", "optimizer-buffers"))
             found = {part["what"]: part["bytes"] for part in answer.get("software_memory", [])}
             copies = found.pop("the update's copies", 0)
-            moments = found.pop("whole moments of flat partitions", 0)
+            moments = found.pop("moments of flat tensors", 0)
             whole = 4 * PARAMS * (name in VECTOR_BYTES and options.endswith(flat))
             if abs(moments - whole) > 1e-3 * whole:
                 yield f"{name} {options}: whole moments of {moments} bytes"

@@ -63,8 +63,10 @@ RESIDENT = {"num_hidden_layers": 2, "hidden_size": 256, "intermediate_size": 768
 
 
 def both(box, line):
-    """What the line answers without and with shared bytes, or None."""
-    answers = [box.run(f"{line} --share-slots {share}") for share in ("off", "on")]
+    """What the line answers without and with shared bytes, or None.  Of a prediction, where no
+    allocator shares them."""
+    alone = "--set software.memory.caching=false" if not line.startswith("run ") else ""
+    answers = [box.run(f"{line} {alone} --share-slots {share}") for share in ("off", "on")]
     for answer in answers:
         if answer.status:
             yield None, f"status {answer.status}: {answer.err.strip()[-300:]}"

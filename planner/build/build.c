@@ -392,6 +392,8 @@ begin_program(struct builder *b, const struct mw_sizing *first)
     b->chunks = mw_sizing_chunks(b->sizing);
     b->plan->programs[b->program].in_flight = b->sizing->micro_batches_in_flight;
     b->plan->programs[b->program].apart_bytes = b->sizing->apart_bytes;
+    memcpy(b->plan->programs[b->program].beside_bytes, b->sizing->beside_bytes,
+           sizeof b->plan->programs[b->program].beside_bytes);
 }
 
 struct mw_plan *

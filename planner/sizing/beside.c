@@ -16,19 +16,19 @@ static const struct {
 } kinds[MW_BESIDE_COUNT] = {
     [MW_BESIDE_BUCKETS] = {MW_TIER_GPU, "buckets of gradients"},
     [MW_BESIDE_GRADIENTS] = {MW_TIER_GPU, "wider gradients"},
-    [MW_BESIDE_OFFLOAD] = {MW_TIER_GPU, "gradients on their way to the host"},
+    [MW_BESIDE_OFFLOAD] = {MW_TIER_GPU, "gradients to the host"},
     [MW_BESIDE_UPDATE] = {MW_TIER_GPU, "the update's copies"},
     [MW_BESIDE_LOGITS] = {MW_TIER_GPU, "copies of logits"},
     [MW_BESIDE_ACTIVATIONS] = {MW_TIER_GPU, "more activations kept"},
-    [MW_BESIDE_CASTS] = {MW_TIER_GPU, "copies of weights in 16 bits"},
-    [MW_BESIDE_FROZEN] = {MW_TIER_GPU, "whole frozen weights in fp32"},
-    [MW_BESIDE_MOMENTS] = {MW_TIER_GPU, "whole moments of flat partitions"},
-    [MW_BESIDE_TIED] = {MW_TIER_GPU, "the embedding's second gradient"},
+    [MW_BESIDE_CASTS] = {MW_TIER_GPU, "weights cast to 16 bits"},
+    [MW_BESIDE_FROZEN] = {MW_TIER_GPU, "frozen weights in fp32"},
+    [MW_BESIDE_MOMENTS] = {MW_TIER_GPU, "moments of flat tensors"},
+    [MW_BESIDE_TIED] = {MW_TIER_GPU, "a second tied gradient"},
     [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
-    [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more gradients on the host"},
-    [MW_BESIDE_HOST_PARAMETERS] = {MW_TIER_CPU, "updated parameters on the host"},
-    [MW_BESIDE_HOST_MOMENTS] = {MW_TIER_CPU, "whole moments on the host"},
-    [MW_BESIDE_SWAP] = {MW_TIER_CPU, "buffers of whole sub-groups for the drives"},
+    [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more host gradients"},
+    [MW_BESIDE_HOST_PARAMETERS] = {MW_TIER_CPU, "updated host parameters"},
+    [MW_BESIDE_HOST_MOMENTS] = {MW_TIER_CPU, "whole host moments"},
+    [MW_BESIDE_SWAP] = {MW_TIER_CPU, "buffers of sub-groups"},
     [MW_BESIDE_PINNED] = {MW_TIER_CPU, "pinned memory rounded up"},
 };
 
@@ -117,17 +117,26 @@ wider_gradients(const struct mw_sizing *sizing)
 }
 
 /* The share of layers whose activations wait for backward. */
-static double
-kept_share(const struct mw_sizing *sizing)
+double
+mw_sizing_kept_share(const struct mw_sizing *sizing)
 {
     return sizing->settings.checkpoint_interval
                ? (double)mw_sizing_kept_layers(sizing) / (double)MAX(1, sizing->layers)
                : 1;
 }
 
+/* Trained parameters that no product takes: those of an embedding that has no logits. */
+static int64_t
+looked_up(const struct mw_sizing *sizing)
+{
+    const struct mw_operator_info *embedding = &sizing->classes[MW_CLASS_HEAD].operators[0];
+
+    return mw_sizing_tied(sizing) || !embedding->trained ? 0 : embedding->params;
+}
+
 /* An optimizer's fp32 parameters are the only ones where nothing is partitioned: what forward
- * computes with are casts, which backward needs too and which are there beside the gradients of
- * earlier micro-batches. */
+ * computes with are casts, which are there beside the gradients of earlier micro-batches.  Autocast
+ * keeps all until forward ends; backward needs those of layers that keep their activations. */
 static double
 cast_copies(const struct mw_sizing *sizing)
 {
@@ -137,8 +146,9 @@ cast_copies(const struct mw_sizing *sizing)
     if (!fp32 || !whole || sizing->settings.grad_accum == 1 ||
         sizing->settings.dtype == MW_DTYPE_FP32)
         return 0;
-    return kept_share(sizing) * sizing->hardware->memory_use.bytes_per_cast *
-           (double)sizing->trained_params;
+    double share = mw_sizing_has_moments(sizing) ? 1 : mw_sizing_kept_share(sizing);
+    return share * sizing->hardware->memory_use.bytes_per_cast *
+           (double)(sizing->trained_params - looked_up(sizing));
 }
 
 /* Parameters that nobody trains and that are as wide as all. */
@@ -184,6 +194,23 @@ frozen_in_fp32(const struct mw_sizing *sizing)
     return narrow && more > 0 && !parts && !off_gpu && !stays_in_16_bits(sizing->model)
                ? more * wide_frozen(sizing)
                : 0;
+}
+
+/* Of those the logits' weight is cast back for its product, until backward has passed it. */
+static double
+cast_logits_weight(const struct mw_sizing *sizing)
+{
+    const struct mw_class_info *tail = &sizing->classes[MW_CLASS_TAIL];
+    int64_t params = 0;
+
+    if (frozen_in_fp32(sizing) <= 0)
+        return 0;
+    if (mw_sizing_tied(sizing))
+        return (double)(sizing->element_bytes * sizing->classes[MW_CLASS_HEAD].operators[0].params);
+    for (int i = 0; i < tail->operator_count; i++)
+        if (!tail->operators[i].trained)
+            params = MAX(params, tail->operators[i].params);
+    return (double)(sizing->element_bytes * params);
 }
 
 /* The largest gradient with its copies, or a rank's part of it where each has a part of all, beyond
@@ -297,13 +324,20 @@ of_one_tensor(const struct mw_sizing *sizing, double params)
     return fmin(params, (double)mw_sizing_largest_trained(sizing, ranks));
 }
 
-/* Of a rank's state on the GPU, what is updated in one piece: all of it, or one tensor's where each
- * is updated alone beside backward (LOMO, arXiv 2306.09782, Sec. 3.1; a hook of each parameter,
- * PyTorch's tutorial "How to save memory by fusing the optimizer step into the backward pass"). */
+/* Of a rank's state on the GPU, what is updated in one piece: all of it, a sub-group's where
+ * parameters are partitioned and the software has these, or one tensor's where each is updated
+ * alone beside backward (LOMO, arXiv 2306.09782, Sec. 3.1; a hook of each parameter, PyTorch's
+ * tutorial "How to save memory by fusing the optimizer step into the backward pass"). */
 static double
 updated_at_once(const struct mw_sizing *sizing, double params)
 {
-    return mw_settings_update_beside(&sizing->settings) ? of_one_tensor(sizing, params) : params;
+    double group = sizing->hardware->memory_use.update_sub_group;
+
+    if (mw_settings_update_beside(&sizing->settings))
+        return of_one_tensor(sizing, params);
+    return sizing->params_partitioned && group > 0
+               ? fmin(params, fmax(group, (double)sizing->settings.optimizer_chunk))
+               : params;
 }
 
 /* What an update copies of so many parameters that its optimizer has on the GPU; whole: of all that
@@ -548,7 +582,7 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_OFFLOAD] = offloaded_gradients(sizing),
         [MW_BESIDE_UPDATE] = update_copies(sizing),
         [MW_BESIDE_LOGITS] = more_logits(sizing),
-        [MW_BESIDE_CASTS] = cast_copies(sizing),
+        [MW_BESIDE_CASTS] = cast_copies(sizing) + cast_logits_weight(sizing),
         [MW_BESIDE_FROZEN] = frozen_in_fp32(sizing),
         [MW_BESIDE_TIED] = second_tied(sizing),
         [MW_BESIDE_ACTIVATIONS] = activations + more_scores(sizing),

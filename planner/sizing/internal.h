@@ -139,6 +139,8 @@ void mw_sizing_take_fullest(struct mw_sizing *sizing, double beside[MW_BESIDE_CO
 /* Elements of the embedding's gradient that backward makes beside the one of tied logits, where
  * the plan has no room for it. */
 double mw_sizing_second_tied(const struct mw_sizing *sizing);
+/* Share of layers whose activations are kept: all without recomputation. */
+double mw_sizing_kept_share(const struct mw_sizing *sizing);
 
 /* Sets what the software takes beside the slots, once these are summed up. */
 void mw_sizing_set_beside(struct mw_sizing *sizing);

@@ -198,6 +198,7 @@ in_layer(const struct step *step, const struct way *way)
         way->kept * (step->all.of[MORE_ACTIVATIONS] - step->of_group) + step->of_group;
     moment.of[CHECKPOINTS] *= way->checkpoints;
     moment.of[LOGITS] = moment.of[MORE_LOGITS] = moment.of[TIED] = 0;
+    moment.of[CASTS] *= mw_sizing_kept_share(step->sizing);
     take_gradients(step, &moment, way->gradients);
     leave_update(step, &moment);
     return moment;
