@@ -54,7 +54,7 @@ struct mw_plan_check {
                                        * or there is one program */
     struct mw_plan_clock *clock; /* of all programs, see plan/clock.h; NULL before it is asked
                                        * for.  Content makes it of a plan with one */
-    bool barriered;                   /* set by barrier */
+    bool barriered;              /* set by barrier */
 };
 
 bool mw_plan_check_programs(struct mw_plan_check *check);

@@ -31,9 +31,9 @@ struct slot_state {
 struct walk {
     struct mw_plan_check *check;
     struct mw_plan_clock *clock; /* of the programs that are looked at */
-    struct slot_state *slots; /* [slot_count] */
-    uint32_t *next_reader;    /* [use_count] next use in the list */
-    uint32_t *reader;         /* [use_count] op of the use */
+    struct slot_state *slots;    /* [slot_count] */
+    uint32_t *next_reader;       /* [use_count] next use in the list */
+    uint32_t *reader;            /* [use_count] op of the use */
 };
 
 static const char *

@@ -18,12 +18,12 @@ struct mw_plan_clock {
     const struct mw_plan *plan;
     const uint32_t *order;       /* [op_count] */
     uint32_t first_op, op_count; /* the ops it is of */
-    uint32_t program_count;    /* number of programs with ops */
-    uint32_t *program_of_lane; /* [lane_count] from 0 to program_count - 1 */
-    uint8_t *column;           /* [lane_count] column of the lane in a row */
-    uint32_t width;            /* number of columns */
-    uint32_t *position;        /* [op_count] place in the op's lane, from 1, of first_op on */
-    uint32_t *last;            /* [lane_count] last op of the lane, or MW_NONE */
+    uint32_t program_count;      /* number of programs with ops */
+    uint32_t *program_of_lane;   /* [lane_count] from 0 to program_count - 1 */
+    uint8_t *column;             /* [lane_count] column of the lane in a row */
+    uint32_t width;              /* number of columns */
+    uint32_t *position;          /* [op_count] place in the op's lane, from 1, of first_op on */
+    uint32_t *last;              /* [lane_count] last op of the lane, or MW_NONE */
     /* Rows of positions.  Each entry is the last op of a lane that is done when this op starts; 0
      * if none. */
     uint32_t *done;          /* [op_count * width] for the same step, of first_op on */

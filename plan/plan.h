@@ -272,7 +272,7 @@ struct mw_program {
                           * has none */
     int64_t beside_bytes[MW_TIER_COUNT]; /* that such software takes beside the slots: of a GPU and
                                           * of host memory.  Answers count them, no op uses them */
-    int64_t peak_bytes[MW_TIER_COUNT]; /* of one rank, as proved by mw_plan_check */
+    int64_t peak_bytes[MW_TIER_COUNT];   /* of one rank, as proved by mw_plan_check */
 };
 
 struct mw_lane {

@@ -216,8 +216,8 @@ static const struct mw_profile_key keys[] = {
      "tensor after tensor copies whole",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_flat_tensor), 0, 0, NULL},
     MEMORY("update_sub_group", "elements", update_sub_group, 0, 1e13,
-           "that a rank updates at once where parameters are partitioned (ZeRO-3), or "
-           "--optimizer-chunk if that is more; default: all"),
+           "that a rank updates at once where parameters are partitioned (ZeRO-3), or a "
+           "chunk of the optimizer if that is more; default: all"),
     {"memory", "update_fp32_in_place", "",
      "whether parameters of fp32 are updated in place; else optimizer state has a copy of them", 1,
      0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_fp32_in_place), 0, 0, NULL},

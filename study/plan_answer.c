@@ -153,8 +153,8 @@ fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_
         int64_t sharers = t == MW_TIER_GPU ? 1 : r->gpus_per_node;
         int64_t capacity = (whole[t] - reserve[t]) / sharers;
         int64_t peak = mw_plan_need_bytes(plan, t), need = mw_plan_whole_need_bytes(plan, t);
-        r->tiers[t] = (struct mw_result_tier){
-            capacity, reserve[t] / sharers, peak, 0, need, plan->peak_bytes[t] - peak};
+        r->tiers[t] = (struct mw_result_tier){capacity, reserve[t] / sharers,      peak, 0,
+                                              need,     plan->peak_bytes[t] - peak};
         if (need > peak)
             r->beside[r->beside_count++] =
                 (struct mw_result_beside){"beside its plan", (enum mw_tier)t, need - peak};

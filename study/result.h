@@ -38,7 +38,7 @@ struct mw_result_ledger_row { /* bytes of one purpose in one tier, per rank */
 
 struct mw_result_tier { /* per rank; for CPU and NVMe the rank's share of its node */
     int64_t capacity_bytes, reserve_bytes, peak_bytes, largest_request_bytes;
-    int64_t need_bytes; /* the peak, and what the software takes beside the plan: the verdict
+    int64_t need_bytes;  /* the peak, and what the software takes beside the plan: the verdict
                          * compares it with the capacity */
     int64_t apart_bytes; /* of the ledger's rows those that are not there when most is */
 };

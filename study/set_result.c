@@ -119,8 +119,10 @@ fill_ledger(const struct mw_sizing *sizing, struct mw_result *r)
 
     for (int t = 0; t < MW_TIER_COUNT; t++) {
         const struct mw_tier_info *tier = &sizing->tiers[t];
-        r->tiers[t] = (struct mw_result_tier){tier->capacity_bytes, tier->reserve_bytes,
-                                              mw_sizing_peak(sizing, t), sizing->largest_bytes[t],
+        r->tiers[t] = (struct mw_result_tier){tier->capacity_bytes,
+                                              tier->reserve_bytes,
+                                              mw_sizing_peak(sizing, t),
+                                              sizing->largest_bytes[t],
                                               mw_sizing_whole_need(sizing, t),
                                               sizing->need_bytes[t] - mw_sizing_peak(sizing, t)};
         for (int p = 0; p < MW_PURPOSE_COUNT; p++) {

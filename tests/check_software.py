@@ -576,7 +576,8 @@ SUMS = [
     ("fsdp2-compile", "-s ddp", 16, {}),
     # An update of lists takes more than what it finds freed, and casts are gone by then.
     ("pytorch-fsdp-eager", "-s ddp", 16, {}),
-    ("pytorch-fsdp-eager", "-s ddp --set software.memory.update_foreach_share=0", 16, {CASTS: CAST}),
+    ("pytorch-fsdp-eager", "-s ddp --set software.memory.update_foreach_share=0", 16,
+     {CASTS: CAST}),
     ("pytorch-2020", "-s ddp", 16, {}), ("hf-trainer", "-s ddp", 16, {CASTS: CAST}),
     # Recomputed layers are cast anew, but forward keeps all casts; 16-bit parameters have none.
     ("hf-trainer", "-s ddp --activation-checkpoint-interval 1", 16, {CASTS: CAST}),

@@ -229,9 +229,12 @@ fill_tiers(struct mw_result *r, const struct mw_plan *plan)
     static const int64_t peaks[MW_TIER_COUNT] = {22 * GIB, 60 * GIB, 200 * GIB};
 
     for (int i = 0; i < MW_TIER_COUNT; i++)
-        r->tiers[i] =
-            (struct mw_result_tier){plan->tiers[i].capacity_bytes, plan->tiers[i].reserve_bytes,
-                                    peaks[i], plan->tiers[i].largest_request_bytes, peaks[i], 0};
+        r->tiers[i] = (struct mw_result_tier){plan->tiers[i].capacity_bytes,
+                                              plan->tiers[i].reserve_bytes,
+                                              peaks[i],
+                                              plan->tiers[i].largest_request_bytes,
+                                              peaks[i],
+                                              0};
     r->ledger = g_new0(struct mw_result_ledger_row, plan->slot_count);
     for (uint32_t i = 0; i < plan->slot_count; i++) {
         const struct mw_slot *slot = &plan->slots[i];
