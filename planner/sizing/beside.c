@@ -129,9 +129,11 @@ mw_sizing_kept_share(const struct mw_sizing *sizing)
 static int64_t
 looked_up(const struct mw_sizing *sizing)
 {
-    const struct mw_operator_info *embedding = &sizing->classes[MW_CLASS_HEAD].operators[0];
+    const struct mw_class_info *head = &sizing->classes[MW_CLASS_HEAD];
 
-    return mw_sizing_tied(sizing) || !embedding->trained ? 0 : embedding->params;
+    return head->operator_count && head->operators[0].trained && !mw_sizing_tied(sizing)
+               ? head->operators[0].params
+               : 0;
 }
 
 /* An optimizer's fp32 parameters are the only ones where nothing is partitioned: what forward
@@ -201,12 +203,13 @@ static double
 cast_logits_weight(const struct mw_sizing *sizing)
 {
     const struct mw_class_info *tail = &sizing->classes[MW_CLASS_TAIL];
+    const struct mw_class_info *head = &sizing->classes[MW_CLASS_HEAD];
     int64_t params = 0;
 
     if (frozen_in_fp32(sizing) <= 0)
         return 0;
-    if (mw_sizing_tied(sizing))
-        return (double)(sizing->element_bytes * sizing->classes[MW_CLASS_HEAD].operators[0].params);
+    if (mw_sizing_tied(sizing) && head->operator_count)
+        return (double)(sizing->element_bytes * head->operators[0].params);
     for (int i = 0; i < tail->operator_count; i++)
         if (!tail->operators[i].trained)
             params = MAX(params, tail->operators[i].params);
