@@ -81,7 +81,7 @@ add_compute(struct builder *b, int64_t flops, int64_t bytes)
     struct mw_work work = {.kind = MW_OP_COMPUTE,
                            .comm = MW_NONE,
                            .flops = flops,
-                           .products = {{1, 1, 1, flops / 2, MW_DTYPE_BF16}},
+                           .products = {{1, 1, 1, flops / 2, MW_DTYPE_BF16, 0}},
                            .product_count = 1,
                            .bytes = bytes,
                            .launches = 2};

@@ -74,7 +74,7 @@ add_works(struct mw_plan *plan)
                 .dtype = MW_DTYPE_BF16,
                 .comm = MW_NONE,
                 .flops = works[i].flops,
-                .products = {{1000, 1000, 1000, works[i].flops / 2000000000, MW_DTYPE_BF16}},
+                .products = {{1000, 1000, 1000, works[i].flops / 2000000000, MW_DTYPE_BF16, 0}},
                 .product_count = works[i].flops > 0,
                 .bytes = works[i].bytes},
             NULL, 0);
