@@ -475,6 +475,7 @@ def check_apart_plan(box):
     if made.status or "error" in read or not told["feasible"] or not read["feasible"] or \
             read["tiers"]["gpu"]["apart_bytes"] != gpu["apart_bytes"] or \
             read["peak_bytes"]["gpu"] != gpu["peak_bytes"] or \
+            read["need_bytes"] != told["need_bytes"] or \
             gpu["peak_bytes"] + gpu["apart_bytes"] <= gpu["capacity_bytes"]:
         yield f"{made.err} {read.get('error')} {gpu} {read.get('tiers')}"
     text = (box.folder / "apart.txt").read_text(encoding="utf-8")
