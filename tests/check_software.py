@@ -106,7 +106,9 @@ MEMORY = {
     "memory.frozen_bytes": ("4", f"{SMALL} -s ddp --train lora:8@qkv --weight-bits 4",
                             "frozen weights in fp32", 2 * 768 * (50257 + 1024 + 25 * 2)),
     "memory.update_gradient_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
-    "memory.update_foreach_share": ("1", f"{SMALL} -s ddp --set software.memory.caching=true",
+    "memory.update_foreach_share": ("1", f"{SMALL} -s ddp --grad-accum 1 "
+                                    "--activation-checkpoint-interval 1 "
+                                    "--set software.memory.caching=true",
                                     "the update's copies", 4 * WEIGHTS),
     "memory.update_flat_tensor": ("true", f"{SMALL} -s ddp --optimizer sm3",
                                   "moments of flat tensors", 4 * WEIGHTS),
