@@ -364,13 +364,43 @@ directions_share(const struct mw_hardware *hardware, const struct mw_kernel_work
     return reached > 0 ? flops / reached : 1;
 }
 
+/* Elements that the product's three matrices have beyond those of a cube with as many FLOPs. */
+static double
+beyond_cube(const struct mw_work_product *p)
+{
+    double m = (double)p->m, n = (double)p->n, k = (double)p->k;
+    double size = mw_kernel_size(p->m, p->n, p->k);
+
+    return m * k + k * n + m * n - 3 * size * size;
+}
+
+/* A curve is of products that are cubes, or nearly: one that is long and thin moves more per FLOP,
+ * and that is added, at the rate of memory.  The share of the type is taken of the rate later. */
+static double
+curve_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
+{
+    double rate = mw_kernel_products_curve(hardware, work->size) * directions_share(hardware, work);
+    double flops = 0, bytes = 0;
+
+    for (uint32_t i = 0; i < work->product_count; i++) {
+        const struct mw_work_product *p = &work->products[i];
+        enum mw_dtype dtype = (enum mw_dtype)p->dtype;
+        double count = (double)p->count;
+        flops += 2 * (double)p->m * (double)p->n * (double)p->k * count;
+        bytes += mw_kernel_dtype_share(hardware, dtype) * (double)mw_dtype_bytes(dtype, 1) * count *
+                 beyond_cube(p);
+    }
+    if (!(flops > 0 && hardware->gpu_memory_bytes_per_s > 0))
+        return rate;
+    return flops / (flops / rate + bytes / hardware->gpu_memory_bytes_per_s);
+}
+
 double
 mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
 {
     if (!work->attention.heads)
         return hardware->gpu_multiprocessors ? tiled_flops(hardware, work)
-                                             : mw_kernel_products_curve(hardware, work->size) *
-                                                   directions_share(hardware, work);
+                                             : curve_flops(hardware, work);
     double share = hardware->attention_share > 0 ? hardware->attention_share : 1;
     return share * attention_flops(hardware, work) * mw_kernel_skipped(hardware, &work->attention);
 }
