@@ -35,8 +35,8 @@ def divided(row):
 
 def measure(row, profile, folder, steps):
     words = ["run", *divided(row), "-H", str(profile), "--grad-accum", row["micro_batches"],
-             "--seq", row["seq"], "--activation-checkpoint-interval", "1", "--commit", "none", "--data",
-             str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json"]
+             "--seq", row["seq"], "--activation-checkpoint-interval", "1", "--commit", "none",
+             "--data", str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json"]
     words += (["-s", "ddp"] if row["placement"] == "gpu" else
               grid.PLACEMENTS[row["placement"]].split())
     return json.loads(grid.launch(RANKS, *words))["answers"][0]["compare"]
