@@ -20,6 +20,30 @@ mw_fits_in_no_parts(const struct mw_sizing *sizing, const struct mw_settings *as
     return false;
 }
 
+/* More tiles and chunks take no more memory, but for what is rounded up: a lack of more than this
+ * share of a tier's capacity is left by any fewer of them too. */
+#define ROUNDING 0.001
+
+/* Whether memory is short with as many tiles and chunks as there may be. */
+static bool
+lacks_in_smallest_parts(const struct mw_request *request, const struct mw_sizing *whole,
+                        const struct mw_settings *settings)
+{
+    struct mw_settings s = *settings;
+
+    if (s.logits_chunks == MW_AUTO)
+        s.logits_chunks = mw_planner_most_chunks(whole);
+    if (s.tiles == MW_AUTO && mw_planner_may_tile(request, whole))
+        s.tiles = MW_TILES_MAX;
+    struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
+    bool lacks = false;
+    for (int t = 0; sizing && t < MW_TIER_COUNT; t++)
+        lacks = lacks || (double)mw_sizing_lack_of(sizing, t) >
+                             ROUNDING * (double)sizing->tiers[t].capacity_bytes;
+    mw_sizing_free(sizing);
+    return lacks;
+}
+
 bool
 mw_fits_in_some_parts(const struct mw_request *request, const struct mw_settings *settings)
 {
@@ -30,7 +54,8 @@ mw_fits_in_some_parts(const struct mw_request *request, const struct mw_settings
     struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
     bool found = sizing && sizing->fits;
     bool open = s.tiles == MW_AUTO || s.logits_chunks == MW_AUTO;
-    bool hopeless = !sizing || !open || mw_fits_in_no_parts(sizing, &s);
+    bool hopeless = !sizing || !open || mw_fits_in_no_parts(sizing, &s) ||
+                    (!found && lacks_in_smallest_parts(request, sizing, &s));
     mw_sizing_free(sizing);
     if (found || hopeless)
         return found;

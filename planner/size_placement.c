@@ -5,7 +5,6 @@
 #include "base/arithmetic.h"
 #include "planner/planner.h"
 
-#define TILES_MAX 64
 /* A committed step needs the other extents and 10% to spare (docs/DESIGN.md). */
 #define COMMIT_FILL 0.9
 
@@ -32,10 +31,10 @@ size_with_commit(const struct mw_request *request, const struct mw_settings *set
     return mw_sizing_new(request->model, request->hardware, &s, error);
 }
 
-/* The largest sensible number of chunks of the logits: with V/h of them the logits take 6·t·h
- * bytes, three times their input, which is little compared with a layer's activations. */
-static int64_t
-most_chunks(const struct mw_sizing *sizing)
+/* With V/h chunks the logits take 6·t·h bytes, three times their input, which is little compared
+ * with a layer's activations. */
+int64_t
+mw_planner_most_chunks(const struct mw_sizing *sizing)
 {
     int64_t bound = MIN(sizing->tokens, MW_LOGITS_CHUNKS_MAX), chunks = 1;
 
@@ -50,7 +49,7 @@ static int64_t
 fewest_chunks(const struct mw_sizing *sizing)
 {
     const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
-    int64_t most = most_chunks(sizing), chunks = sizing->settings.logits_chunks;
+    int64_t most = mw_planner_most_chunks(sizing), chunks = sizing->settings.logits_chunks;
     int64_t slot_bytes = sizing->buffers[MW_BUFFER_LOGITS].bytes;
     int64_t bytes = slot_bytes + sizing->beside_then[MW_BESIDE_LOGITS];
     int64_t need = mw_sizing_whole_need(sizing, MW_TIER_GPU), times = 1;
@@ -83,7 +82,7 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
     struct mw_sizing *nearest = size_with_commit(request, &s, error);
 
     if (!nearest || nearest->fits || s.logits_chunks != MW_AUTO ||
-        !mw_sizing_lack_of(nearest, MW_TIER_GPU) || most_chunks(nearest) == 1)
+        !mw_sizing_lack_of(nearest, MW_TIER_GPU) || mw_planner_most_chunks(nearest) == 1)
         return nearest;
     for (s.logits_chunks = 2; s.logits_chunks;) {
         struct mw_sizing *sizing = size_with_commit(request, &s, NULL);
@@ -94,10 +93,15 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
     return nearest;
 }
 
+bool
+mw_planner_may_tile(const struct mw_request *request, const struct mw_sizing *sizing)
+{
+    return sizing->params_partitioned && request->hardware->offers.tiled_operators;
+}
+
 /* Uses memory-centric tiling only if a buffer does not fit, whatever else does not, and if the
- * software has it.  If no number
- * of tiles helps, takes the one that lacks least, so that neither verdict nor remedy blames a
- * buffer that tiling would have cut. */
+ * software has it.  If no number of tiles helps, takes the one that lacks least, so that neither
+ * verdict nor remedy blames a buffer that tiling would have cut. */
 static struct mw_sizing *
 size_with_tiles(const struct mw_request *request, const struct mw_settings *settings,
                 GError **error)
@@ -105,10 +109,9 @@ size_with_tiles(const struct mw_request *request, const struct mw_settings *sett
     struct mw_settings s = *settings;
     struct mw_sizing *nearest = size_with_logits(request, &s, error);
 
-    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !nearest->params_partitioned ||
-        !request->hardware->offers.tiled_operators)
+    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !mw_planner_may_tile(request, nearest))
         return nearest;
-    for (s.tiles = 2; s.tiles <= TILES_MAX && !nearest->fits; s.tiles *= 2) {
+    for (s.tiles = 2; s.tiles <= MW_TILES_MAX && !nearest->fits; s.tiles *= 2) {
         struct mw_sizing *sizing = size_with_logits(request, &s, NULL);
         nearest = nearer(nearest, sizing);
     }

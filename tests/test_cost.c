@@ -111,8 +111,8 @@ test_compute(void)
     mw_plan_free(b.plan);
 }
 
-/* Products that are no cubes have the rate of one with as many FLOPs, the cube root of m·n·k, and
- * what their matrices have beyond its three is moved at 100 GB/s. */
+/* Products that are no cubes have the rate of one with as many FLOPs, the cube root of m·n·k; on
+ * cores what their matrices have beyond its three is moved at 100 GB/s. */
 static void
 test_thin_products(void)
 {
@@ -122,6 +122,8 @@ test_thin_products(void)
     b.work.flops = INT64_C(2000000000000);
     b.work.products[0] = (struct mw_work_product){5000, 20, 10, 1000000, MW_DTYPE_BF16, 0};
     b.work.product_count = 1;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.2);
+    b.hardware.gpu_is_cores = true;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.2 + 2 * beyond_gb / 100);
     b.work.products[0].dtype = MW_DTYPE_FP32;
     b.hardware.gpu_peak_flops = 100e12;
