@@ -105,11 +105,8 @@ void mw_planner_advise_batch(const struct mw_request *request, const struct mw_s
 struct mw_sizing *mw_planner_size_placement(const struct mw_request *request,
                                             const struct mw_settings *settings, GError **error);
 
-/* As many tiles as are tried, and the largest sensible number of chunks of the logits. */
-#define MW_TILES_MAX 64
-int64_t mw_planner_most_chunks(const struct mw_sizing *sizing);
-/* Whether the software, and where parameters lie, let operators be cut into tiles. */
-bool mw_planner_may_tile(const struct mw_request *request, const struct mw_sizing *sizing);
+/* Whether it fits, but faster. */
+bool mw_planner_has_room(const struct mw_request *request, const struct mw_settings *settings);
 
 /* Of a sizing that fits and recomputes all layers: the same with as few recomputed as fit; NULL:
  * all must be. */

@@ -5,6 +5,10 @@
 #include "base/arithmetic.h"
 #include "planner/planner.h"
 
+#define TILES_MAX 64
+/* Tiles cut what is on its way, which each doubling halves: all that are left save no more than the
+ * last doubling did, but for what is rounded up and buffers that more ops need. */
+#define TILES_SAVE 2
 /* A committed step needs the other extents and 10% to spare (docs/DESIGN.md). */
 #define COMMIT_FILL 0.9
 
@@ -33,8 +37,8 @@ size_with_commit(const struct mw_request *request, const struct mw_settings *set
 
 /* With V/h chunks the logits take 6·t·h bytes, three times their input, which is little compared
  * with a layer's activations. */
-int64_t
-mw_planner_most_chunks(const struct mw_sizing *sizing)
+static int64_t
+most_chunks(const struct mw_sizing *sizing)
 {
     int64_t bound = MIN(sizing->tokens, MW_LOGITS_CHUNKS_MAX), chunks = 1;
 
@@ -49,7 +53,7 @@ static int64_t
 fewest_chunks(const struct mw_sizing *sizing)
 {
     const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
-    int64_t most = mw_planner_most_chunks(sizing), chunks = sizing->settings.logits_chunks;
+    int64_t most = most_chunks(sizing), chunks = sizing->settings.logits_chunks;
     int64_t slot_bytes = sizing->buffers[MW_BUFFER_LOGITS].bytes;
     int64_t bytes = slot_bytes + sizing->beside_then[MW_BESIDE_LOGITS];
     int64_t need = mw_sizing_whole_need(sizing, MW_TIER_GPU), times = 1;
@@ -82,7 +86,7 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
     struct mw_sizing *nearest = size_with_commit(request, &s, error);
 
     if (!nearest || nearest->fits || s.logits_chunks != MW_AUTO ||
-        !mw_sizing_lack_of(nearest, MW_TIER_GPU) || mw_planner_most_chunks(nearest) == 1)
+        !mw_sizing_lack_of(nearest, MW_TIER_GPU) || most_chunks(nearest) == 1)
         return nearest;
     for (s.logits_chunks = 2; s.logits_chunks;) {
         struct mw_sizing *sizing = size_with_commit(request, &s, NULL);
@@ -93,10 +97,12 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
     return nearest;
 }
 
-bool
-mw_planner_may_tile(const struct mw_request *request, const struct mw_sizing *sizing)
+static bool
+may_tile(const struct mw_request *request, const struct mw_settings *settings,
+         const struct mw_sizing *sizing)
 {
-    return sizing->params_partitioned && request->hardware->offers.tiled_operators;
+    return settings->tiles == MW_AUTO && sizing->params_partitioned &&
+           request->hardware->offers.tiled_operators;
 }
 
 /* Uses memory-centric tiling only if a buffer does not fit, whatever else does not, and if the
@@ -109,13 +115,33 @@ size_with_tiles(const struct mw_request *request, const struct mw_settings *sett
     struct mw_settings s = *settings;
     struct mw_sizing *nearest = size_with_logits(request, &s, error);
 
-    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !mw_planner_may_tile(request, nearest))
+    if (!nearest || nearest->fits || !may_tile(request, &s, nearest))
         return nearest;
-    for (s.tiles = 2; s.tiles <= MW_TILES_MAX && !nearest->fits; s.tiles *= 2) {
+    for (s.tiles = 2; s.tiles <= TILES_MAX && !nearest->fits; s.tiles *= 2) {
         struct mw_sizing *sizing = size_with_logits(request, &s, NULL);
         nearest = nearer(nearest, sizing);
     }
     return nearest;
+}
+
+bool
+mw_planner_has_room(const struct mw_request *request, const struct mw_settings *settings)
+{
+    struct mw_settings s = *settings;
+    struct mw_sizing *sizing = size_with_logits(request, &s, NULL);
+    bool open = sizing && !sizing->fits && may_tile(request, &s, sizing);
+    double lack = sizing ? mw_sizing_lack(sizing) : 0, saved = INFINITY;
+
+    for (s.tiles = 2; open && s.tiles <= TILES_MAX && lack <= TILES_SAVE * saved; s.tiles *= 2) {
+        mw_sizing_free(sizing);
+        sizing = size_with_logits(request, &s, NULL);
+        open = sizing && !sizing->fits;
+        saved = sizing ? lack - mw_sizing_lack(sizing) : 0;
+        lack -= saved;
+    }
+    bool fits = sizing && sizing->fits;
+    mw_sizing_free(sizing);
+    return fits;
 }
 
 /* Bytes of the GPU that a sizing leaves; less than 0: it lacks them. */
