@@ -403,6 +403,23 @@ note_draws(const struct mw_sizing *sizing, GPtrArray *notes)
                                    gate->name, even, 2 * even));
 }
 
+/* Whose experts a gate of their own chooses. */
+static void
+note_groups(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_gate_row *gate = mw_gate_row((int)sizing->shape.gate);
+    int64_t groups = mw_model_gate_groups(sizing->model, sizing->shape.gate);
+
+    if (groups)
+        g_ptr_array_add(notes,
+                        mw_spelled_printf(
+                            "{gate=%s}: a token goes to %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                            " groups of %" G_GINT64_FORMAT
+                            " experts, once to each, and there to %" G_GINT64_FORMAT " experts",
+                            gate->name, gate->group_visits, groups, sizing->model->experts / groups,
+                            mw_gate_copies((int)sizing->shape.gate)));
+}
+
 /* What is dropped, as far as it follows from the capacity. */
 static void
 note_gate(const struct mw_sizing *sizing, GPtrArray *notes)
@@ -426,6 +443,7 @@ note_gate(const struct mw_sizing *sizing, GPtrArray *notes)
                                                  "all others",
                                                  gate->name));
     note_draws(sizing, notes);
+    note_groups(sizing, notes);
     if (share > 0)
         g_ptr_array_add(
             notes, mw_spelled_printf(
