@@ -702,6 +702,22 @@ def check_shrinking():
             yield f"{tokens} tokens: {said}"
 
 
+def check_replicas():
+    """Stages with unlike numbers of replicas cover all layers with at most all GPUs; they are said
+    of PipeDream's own schedule alone."""
+    words = "-m llama-3.1-8b -H dgx-h100 --nodes 2 --pp 4 --batch 1 -s ddp --schedule".split()
+    said = [note for note in simulate([*words, "pipedream"])["notes"] if "own number" in note]
+    parts = re.findall(r"(\d+) for layers (\d+) to (\d+)", said[0] if said else "")
+    covered = [layer for _, first, last in parts for layer in range(int(first), int(last) + 1)]
+    replicas = [int(number) for number, _, _ in parts]
+    share = re.search(r"in (0\.\d+) of the time", said[0] if said else "")
+    if (covered != list(range(32)) or sum(replicas) > 16 or len(set(replicas)) < 2 or not share
+            or float(share[1]) > 0.95):
+        yield f"{said}"
+    if any("own number" in note for note in simulate([*words, "2bw"])["notes"]):
+        yield "said of 2bw"
+
+
 def tests():
     for request in sample(REQUESTS):
         words = request.split()
@@ -738,6 +754,7 @@ def tests():
     yield "capacity of experts", check_capacity()
     yield "gates of experts", check_gates()
     yield "shrinking batch of experts", check_shrinking()
+    yield "replicas of stages", check_replicas()
 
 
 if __name__ == "__main__":
