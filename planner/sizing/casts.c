@@ -1,5 +1,5 @@
 /* Software whose only parameters are fp32: it casts them to 16 bits where they are used.  What that
- * makes wider than a plan of 16-bit parameters (docs/MODEL.md 5.3d, 12.11b, 12.11c). */
+ * makes wider than a plan of 16-bit parameters (docs/MODEL.md 5.3e, 12.11b to 12.11d). */
 #include <glib.h>
 #include <string.h>
 
