@@ -428,6 +428,10 @@ CONFIGS = {  # name: (content, words)
     "many.json": (LLAMA | {"num_hidden_layers": 2 ** 40}, ["many.json", "num_hidden_layers"]),
 }
 
+    "method.json": (LLAMA | {"quantization_config": "gptq"},
+                    ["method.json", "quantization_config", '"gptq"', "must be an object"]),
+    "number.json": (LLAMA | {"quantization_config": {"quant_method": 5}},
+                    ["number.json", "quantization_config", "quant_method", "5", "a string"]),
 PROFILES = {  # name: (content, words)
     "empty.ini": ("", ["empty.ini"]),
     "noise.ini": (b"\xff\xfe\x00", ["noise.ini"]),
