@@ -408,6 +408,14 @@ draw_orders(struct mw_settings *s, int64_t layers, guint32 seed)
         draw_whole(s, layers, seed / 16);
 }
 
+/* Settings that count layers count those that a stage has. */
+static void
+count_layers(struct mw_settings *s, int64_t layers)
+{
+    s->checkpoint_interval = MIN(s->checkpoint_interval, layers);
+    s->recompute_layers = MIN(s->recompute_layers, MAX(1, layers / s->pp));
+}
+
 /* Where layers may be recomputed or not, and none is said, some are. */
 static void
 name_layers(struct mw_settings *s, int64_t layers, guint32 seed)
@@ -601,6 +609,7 @@ random_request_init(struct random_request *request, guint32 seed)
 }
 
 void
+    count_layers(&request->settings, request->model.layers);
 random_request_name(const struct random_request *request)
 {
     g_free(current);

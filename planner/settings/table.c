@@ -394,6 +394,12 @@ is_batch(const struct mw_setting *setting)
 {
     return setting->offset == offsetof(struct mw_settings, micro_batch);
 }
+static bool
+recomputes_layers(const struct mw_setting *setting)
+{
+    return setting->offset == offsetof(struct mw_settings, recompute_layers);
+}
+
 
 /* A fraction of a sequence per GPU can make whole sequences where GPUs share a micro-batch. */
 static bool
@@ -421,6 +427,8 @@ how_else(const struct mw_setting *setting, const char *text, bool whole)
          choice++)
         g_string_append_printf(words, " or %s", choice->name);
     if (setting->open)
+    if (recomputes_layers(setting) && end && !*end && value == 0)
+        mw_spelled_append(words, "; {activation-checkpoint-interval=0} recomputes none");
         g_string_append_printf(words, " or %s", setting->open);
     return g_string_free(words, FALSE);
 }
