@@ -670,6 +670,8 @@ def check_gates():
             ("top-k", ()), ("noisy-top-k", ()),
             ("switch", ("at most 16 of the 128 tokens", dropped_share(128, 1, 8, 16))),
             ("switch --capacity-factor 1.5", ("at most 24 of", dropped_share(128, 1, 8, 24))),
+            ("switch --capacity-factor none", ()),
+            ("gshard --capacity-factor none", ("between 16 and 32 tokens", "counted is the most")),
             ("gshard", ("between 16 and 32 tokens", "all second experts are drawn",
                         dropped_share(128, 2, 8, 32))),
             ("gshard --capacity-factor 0.25", ("at most 8 of", dropped_share(128, 2, 8, 8))),
@@ -678,7 +680,7 @@ def check_gates():
         answer = simulate([*words, "--gate", *gate.split()])
         notes = "; ".join(note for note in answer["notes"] if "--gate" in note)
         missing = [text for text in texts if text not in notes]
-        if missing or bool(texts) != bool(notes):
+        if missing or bool(texts) != bool(notes) or ("none" in gate and "dropped" in notes):
             yield f"{gate}: {missing} in {notes}"
         if ("what tokens send" in " ".join(answer["notes"])) != (gate.endswith("0.25")):
             yield f"{gate}: {answer['notes']}"

@@ -458,9 +458,11 @@ test_gate_bytes(void)
         enum mw_gating gate;
         double factor;
         int64_t rows;
-    } rows[] = {{MW_GATING_TOP_K, 0, 2 * 2048},         {MW_GATING_NOISY_TOP_K, 0, 2 * 2048},
-                {MW_GATING_SWITCH, 0, 8 * 256},         {MW_GATING_SWITCH, 1.25, 8 * 320},
-                {MW_GATING_GSHARD, 0, 8 * 512},         {MW_GATING_EXPERT_CHOICE, 0, 8 * 512},
+    } rows[] = {{MW_GATING_TOP_K, MW_AUTO, 2 * 2048},   {MW_GATING_NOISY_TOP_K, MW_AUTO, 2 * 2048},
+                {MW_GATING_SWITCH, MW_AUTO, 8 * 256},   {MW_GATING_SWITCH, 1.25, 8 * 320},
+                {MW_GATING_GSHARD, MW_AUTO, 8 * 512},   {MW_GATING_EXPERT_CHOICE, MW_AUTO, 8 * 512},
+                {MW_GATING_SWITCH, 0.5, 8 * 128},       {MW_GATING_SWITCH, 0, 2048},
+                {MW_GATING_GSHARD, 0.25, 8 * 128},      {MW_GATING_GSHARD, 0, 2 * 2048},
                 {MW_GATING_EXPERT_CHOICE, 1.5, 8 * 768}};
     struct random_request request;
 
