@@ -188,6 +188,9 @@ struct mw_hardware {
     double norm_passes, position_passes, activation_passes, adapter_passes, update_passes,
         other_passes;
     double score_passes[MW_TURN_COUNT]; /* of attention that stores its scores */
+    /* Shares of updates on the GPU with a kernel for each operation: by optimizers for which
+     * frameworks have a fused kernel, and by others. */
+    double update_unfused, update_unfused_other;
     double attention_share;             /* of that rate; 0: all */
     bool attention_skips;               /* what a causal mask hides is not computed */
     bool fp8_products;                  /* the software computes layers' products in fp8 */

@@ -25,6 +25,8 @@ SLICED = ("simulate --software ideal -m gpt3-13b -H dgx-a100 -s zero1 --tp 4 --b
           "--seq 2048")
 STAGED = (f"{SLICED.replace('--tp', '--nodes 2 --pp 2 --sequence-parallel off --tp')} "
           "--grad-accum 2")
+UPDATED = ("simulate -m gpt2-xl -H dgx-a100 -s ddp --batch 1 --seq 1024 --grad-accum 1 "
+           "--software ideal")
 # A value of each key that is not the ideal's, and a question whose step it must lengthen.
 KEYS = {
     "attention.kernel": ("unfused", IDEAL, 1),
@@ -42,8 +44,10 @@ KEYS = {
     "operators.rotary_passes": ("3", GATED, 1),
     "operators.gated_passes": ("3", GATED, 1),
     "operators.adapter_passes": ("3", f"{IDEAL} --train lora:8", 1),
-    "operators.update_passes": ("20", "simulate -m gpt2-xl -H dgx-a100 -s ddp --batch 1 --seq 1024 "
-                                "--grad-accum 1 --software ideal", 1),
+    "operators.update_passes": ("20", UPDATED, 1),
+    "operators.update_unfused": ("1", f"{UPDATED} --optimizer lion "
+                                 "--set software.operators.update_passes=2.9", 1),
+    "operators.update_unfused_other": ("1", f"{UPDATED} --optimizer adafactor", 1),
     "operators.other_passes": ("3", IDEAL, 1),
     "operators.share": ("0.5", IDEAL, 1),
     "operators.loss_bytes": ("100", IDEAL, 1),

@@ -247,6 +247,7 @@ draw_request(struct random_request *request, guint32 seed)
     request->hardware.tensor_overlap = seed % 3 > 0;
     request->hardware.tensor_parts = seed % 2;
     request->hardware.reduced_type = (int)(seed / 3 % MW_REDUCED_TYPE_COUNT);
+    random_request_update(&request->hardware, seed);
     share_sequences(request, seed);
     random_request_take_turns(request);
     if (pick(random, 0, 1))
