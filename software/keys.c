@@ -227,6 +227,10 @@ static const struct mw_profile_key keys[] = {
      "whether all parameters that a rank updates are one flat tensor, which an update that takes "
      "tensor after tensor copies whole",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_flat_tensor), 0, 0, NULL},
+    {"memory", "update_flat_parts", "",
+     "whether a rank's part of a parameter whose state is partitioned is a row of elements for the "
+     "optimizer, which keeps no vectors of rows and columns then",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_flat_parts), 0, 0, NULL},
     MEMORY("update_sub_group", "elements", update_sub_group, 0, 1e13,
            "that a rank updates at once where parameters are partitioned (ZeRO-3), or a "
            "chunk of the optimizer if that is more; default: all"),

@@ -113,6 +113,8 @@ MEMORY = {
     "memory.update_foreach_share": ("1", f"{SMALL} -s ddp", "the update's copies", None),
     "memory.update_flat_tensor": ("true", f"{SMALL} -s ddp --optimizer sm3",
                                   "moments of flat tensors", 4 * WEIGHTS),
+    "memory.update_flat_parts": ("true", f"{SMALL} -s zero1 --optimizer adafactor",
+                                 "moments of flat tensors", 4 * WEIGHTS / 4),
     "memory.offload_bytes": ("64", f"{SMALL} -s zero-offload", "gradients to the host", None),
     "memory.host_gradient_bytes": ("4", f"{SMALL} -s zero-offload --grad-accum 1", HOST_GRADIENTS,
                                    2 * WEIGHTS / 4),
