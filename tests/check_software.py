@@ -160,7 +160,7 @@ def check_key(box, key, value, question, sign):
         yield f"{key} = {value}: {after['step_time_s']} s, {before['step_time_s']} s before"
     elif abs(after.get("ideal_step_time_s", 0) / before["step_time_s"] - 1) > 0.01 and \
             key not in ("attention.kernel", "attention.score_bias", "update.beside",
-                        "products.fp8", "offload.bound_ranks",
+                        "products.fp8", "offload.bound_ranks", "operators.update_unfused",
                         "offers.sequence_parallel", "offers.sequence_parallel_default",
                         "offload.swaps_gradients",
                         "collectives.reduces_at_end", "collectives.all_reduces_at_end",
@@ -850,7 +850,8 @@ def check_refusals(box):
         "--set software.memory.update_bytes=6": ["[memory] update_gradient_bytes (bytes)?"],
         "--set software.memory.update_lists=1": ["gradient_bytes (bytes) or update_foreach_share"],
         "--set software.memory.fp32_in_place=true": ["did you mean [memory] update_fp32_in_place?"],
-        "--set software.memory.update_flat=true": ["did you mean [memory] update_flat_tensor?"],
+        "--set software.memory.update_flat=true":
+            ["did you mean [memory] update_flat_tensor or update_flat_parts?"],
         "--set software.memory.gradient_sum_type=planned": ["must be one of fp32, made"],
         "--set software.attention.kernel=fa9": ["must be one of fused, unfused"],
         "--software kernel.ini": ["kernel.ini: [attention] kernel = fa2, fa9: must be one of "],
