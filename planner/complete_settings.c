@@ -133,6 +133,14 @@ mw_settings_complete_tokens(const struct mw_model *model, struct mw_settings *s)
                                  : 0;
 }
 
+/* Whether tensor slices do where nothing is said: with spread experts they have to. */
+static bool
+shares_tokens(const struct mw_hardware *hardware, const struct mw_settings *s)
+{
+    return hardware->offers.sequence_parallel && s->seq % s->tp == 0 &&
+           (hardware->offers.sequence_parallel_default || s->ep > 1);
+}
+
 static void
 complete_shape(const struct mw_request *request, struct mw_settings *s)
 {
@@ -148,9 +156,7 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->tp == 1)
         s->sequence_parallel = MW_AUTO;
     else if (s->sequence_parallel == MW_AUTO)
-        s->sequence_parallel = request->hardware->offers.sequence_parallel &&
-                               request->hardware->offers.sequence_parallel_default &&
-                               s->seq % s->tp == 0;
+        s->sequence_parallel = shares_tokens(request->hardware, s);
     if (s->tp > 1 && s->checkpoint_partition == MW_AUTO &&
         request->hardware->memory_use.checkpoints_whole)
         s->checkpoint_partition = 0;

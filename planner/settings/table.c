@@ -99,7 +99,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_BATCH, "sequence-parallel", MW_SETTING_CHOICE, FIELD(sequence_parallel), 0, 0,
      NULL, overlap_choices, "on|off",
      "with {tp}: each GPU computes and keeps its part of the tokens where tensors are not sliced, "
-     "in norms, residuals and dropout (default: as the software does)"},
+     "in norms, residuals and dropout (default: as the software does; on with {ep})"},
     {MW_SETTINGS_BATCH, "pp", MW_SETTING_INTEGER, FIELD(pp), 1, 1024, NULL, NULL, "N",
      "divide the layers into a pipeline of N stages, each on its own GPUs, which {grad-accum} "
      "micro-batches pass (default 1: no pipeline)"},
