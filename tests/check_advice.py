@@ -688,6 +688,24 @@ def check_gates():
             yield f"{gate}: {answer['settings']}"
 
 
+def check_more_memory():
+    """What fits in less memory fits in more: no step is slower there.  Weights that are fetched come
+    twice for logits in one piece, and once for two."""
+    for words, sizes, chunks in (
+            ("-m llama-3.2-1b -H 8xrtx4090 -s zero3 --software ideal --seq 2048 --batch 4 "
+             "--grad-accum 1", (10, 12, 14, 16, 24), 2),
+            ("-m llama-3.2-1b -H 8xrtx4090 -s zero-infinity-nvme --param-device nvme --seq 1024 "
+             "--batch 4 --grad-accum 2 --software ideal", (12, 14, 24, 80), 2),
+            ("-m llama-3.2-1b -H 8xrtx4090 -s ddp --software ideal --seq 512 --batch 1 "
+             "--grad-accum 1", (48, 80), 1)):
+        answers = [simulate([*words.split(), "--set", f"gpu.memory_gib={gib}"]) for gib in sizes]
+        steps = [answer["step_time_s"] for answer in answers]
+        if any(b > a * 1.0005 for a, b in zip(steps, steps[1:])):
+            yield f"{words}: {dict(zip(sizes, steps))}"
+        if answers[-1]["settings"]["logits_chunks"] != chunks:
+            yield f"{words}: {answers[-1]['settings']['logits_chunks']} chunks"
+
+
 def tests():
     for request in sample(REQUESTS):
         words = request.split()
@@ -723,6 +741,7 @@ def tests():
     yield "interval", check_interval()
     yield "capacity of experts", check_capacity()
     yield "gates of experts", check_gates()
+    yield "more memory", check_more_memory()
 
 
 if __name__ == "__main__":
