@@ -52,14 +52,14 @@
  * where it is 0 by default; p, g, m, v are what is read and written of parameter, gradient,
  * momentum and variance, u of the update, 4 bytes each in fp32:
  *
- *   AdamW        decay 2p, lerp 2m + g, scale 2v, addcmul 2v + g, root v + u, correction 2u, epsilon
- *                2u, addcdiv 2p + m + u: 4p + 2g + 3m + 5v + 6u
+ *   AdamW        decay 2p, lerp 2m + g, scale 2v, addcmul 2v + g, root v + u, correction 2u,
+ *                epsilon 2u, addcdiv 2p + m + u: 4p + 2g + 3m + 5v + 6u
  *   SGD          2p + g; with momentum scale 2m, add 2m + g, add 2p + m
  *   Lion         decay 2p, two products m + u and g + u, sum 3u, sign 2u, add 2p + u, scale 2m, add
  *                2m + g
- *   Adafactor    square g + u, epsilon 2u, means of rows and of columns 2u, outer product u, times the
- *                gradient 2u + g, norm u, division 2u, rate 2u, negative 2u, add 2p + u, norm of
- *                the parameter p; gradient_passes has 8 bytes of them. Of 16 bits also casts of
+ *   Adafactor    square g + u, epsilon 2u, means of rows and of columns 2u, outer product u, times
+ *                the gradient 2u + g, norm u, division 2u, rate 2u, negative 2u, add 2p + u, norm
+ *                of the parameter p; gradient_passes has 8 bytes of them. Of 16 bits also casts of
  *                parameter and gradient to fp32 and back
  *   SM3          least of rows and columns u, addcmul 2u + g, largest of both 2u, epsilon 2u, root
  *                2u, times the gradient 2u + g, scale 2u, add 2u + m, add 2p + u

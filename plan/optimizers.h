@@ -64,7 +64,7 @@ struct mw_optimizer_row {
     int gradient_passes;  /* over each gradient, beside the norm's and the update's */
     bool clips;           /* of them the last one follows the ranks' agreement on the norm */
     struct mw_update_copies copies;
-    double unfused_bytes; /* that an update in PyTorch moves per parameter with a kernel for each
+    int64_t unfused_bytes; /* that an update in PyTorch moves per parameter with a kernel for each
                            * operation, in fp32; 0: there is none without kernels of its own */
     enum mw_update_rule rule;
     bool orthogonalizes; /* hidden matrices, by products on the GPU; AdamW updates all else */

@@ -221,11 +221,11 @@ mw_cost_update_passes(const struct mw_hardware *hardware, int optimizer)
         return passes;
     double fused = mw_optimizer_fused_bytes(MW_OPTIMIZER_ADAMW),
            own = mw_optimizer_fused_bytes(optimizer);
-    double more = (passes - 1) * fused, unfused_more = adamw->unfused_bytes - fused;
+    double more = (passes - 1) * fused, unfused_more = (double)adamw->unfused_bytes - fused;
     double share = fmin(hardware->update_unfused, more / unfused_more);
     double around = more - share * unfused_more;
     double own_share = row->copies.fuses ? share : hardware->update_unfused_other;
-    return 1 + (around + own_share * fmax(0, row->unfused_bytes - own)) / own;
+    return 1 + (around + own_share * fmax(0, (double)row->unfused_bytes - own)) / own;
 }
 
 enum mw_turn

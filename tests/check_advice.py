@@ -689,8 +689,8 @@ def check_gates():
 
 
 def check_more_memory():
-    """What fits in less memory fits in more: no step is slower there.  Weights that are fetched come
-    twice for logits in one piece, and once for two."""
+    """What fits in less memory fits in more: no step is slower there.  Weights that are fetched
+    come twice for logits in one piece, and once for two."""
     for words, sizes, chunks in (
             ("-m llama-3.2-1b -H 8xrtx4090 -s zero3 --software ideal --seq 2048 --batch 4 "
              "--grad-accum 1", (10, 12, 14, 16, 24), 2),

@@ -238,6 +238,8 @@ draw_request(struct random_request *request, guint32 seed)
     random_request_init(request, seed);
     request->model = even_model(random);
     request->settings = even_settings(random, seed);
+    request->settings.checkpoint_interval =
+        MIN(request->settings.checkpoint_interval, request->model.layers);
     if (request->settings.tp == 1 && request->settings.optimizer != MW_OPTIMIZER_MUON)
         mix_layers(&request->model, seed);
     recompute_beside_whole(request, seed);
