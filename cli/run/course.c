@@ -135,6 +135,12 @@ shard_group(const struct mw_plan *plan)
                                                 : (uint64_t)MW_AUTO;
 }
 
+static bool
+is_known(int which, uint64_t value)
+{
+    return which != CLI_FIXED_TRAINED || value != CLI_RUN_FROZEN_UNKNOWN;
+}
+
 static void
 take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
 {
@@ -151,6 +157,9 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_KEPT_BITS] = s->kept_encodings ? 8 : 16;
     now[CLI_FIXED_WEIGHT_BITS] = narrow_dtype(training->answer->plan);
     now[CLI_FIXED_CAPACITY] = capacity_bits(s);
+    now[CLI_FIXED_TRAINED] = training->answer->sizing
+                                 ? training->answer->sizing->settings.trained.frozen
+                                 : CLI_RUN_FROZEN_UNKNOWN;
     now[CLI_FIXED_SLICES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_TP);
     now[CLI_FIXED_STAGES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_PP);
     now[CLI_FIXED_SHARERS] = MAX(1, s->context_ranks);
@@ -249,7 +258,8 @@ cli_run_course_fields(const struct cli_training *training, struct mw_commit_fiel
     take_course(training, course);
     take_digits(training, digits);
     for (int i = 0; i < CLI_FIXEDS; i++)
-        if (i != CLI_FIXED_TYPE && i != CLI_FIXED_OPTIMIZER) /* the trainer's own */
+        if (i != CLI_FIXED_TYPE && i != CLI_FIXED_OPTIMIZER && /* the trainer's own */
+            is_known(i, fixed[i]))
             fields[count++] = mw_commit_field(cli_run_fixed[i].field, fixed[i]);
     for (int i = 0; i < CLI_COURSES; i++)
         fields[count++] = mw_commit_field(cli_run_courses[i].field, course[i]);
@@ -297,7 +307,8 @@ cli_run_course_list_fixed(const struct cli_training *training, GPtrArray *phrase
     take_fixed(training, fixed);
     for (int i = 0; i < CLI_FIXEDS; i++) {
         g_autofree char *text = fixed_text(i, fixed);
-        g_ptr_array_add(phrases, phrase_of(&cli_run_fixed[i], fixed[i], text));
+        if (is_known(i, fixed[i]))
+            g_ptr_array_add(phrases, phrase_of(&cli_run_fixed[i], fixed[i], text));
     }
 }
 
@@ -390,6 +401,8 @@ refuse_fixed(const struct cli_training *training, const struct fixed_differences
 static bool
 is_another(int which, const uint64_t was[CLI_FIXEDS], const uint64_t is[CLI_FIXEDS])
 {
+    if (!is_known(which, was[which]) || !is_known(which, is[which]))
+        return false;
     return which == CLI_FIXED_BATCH
                ? was[which] * ranks_of_batch(is) != is[which] * ranks_of_batch(was)
                : was[which] != is[which];

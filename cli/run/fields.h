@@ -13,6 +13,9 @@
 #define CLI_RUN_SEQUENCES "sequences" /* number of sequences used so far */
 #define CLI_RUN_TOKENS "tokens"       /* number of tokens in the data */
 
+/* Which operators are trained is not known of a plan that was read from a file. */
+#define CLI_RUN_FROZEN_UNKNOWN UINT64_MAX
+
 /* What a resume must not change, in the order of the fingerprint. */
 enum cli_fixed {
     CLI_FIXED_KIND,
@@ -56,6 +59,7 @@ enum cli_fixed {
     CLI_FIXED_EXPERTS_PER_TOKEN,
     CLI_FIXED_RENORMALIZES,
     CLI_FIXED_CAPACITY,
+    CLI_FIXED_TRAINED,
     CLI_FIXEDS
 };
 
@@ -75,6 +79,7 @@ enum cli_field_kind {
     CLI_FIELD_REAL_OR_NONE, /* none: 0 */
     CLI_FIELD_LOSS_SCALE,   /* 0: dynamic; else a power of two */
     CLI_FIELD_DIGEST,       /* of something too long for a record; 0: there is none */
+    CLI_FIELD_FROZEN,       /* bits of operators whose parameters stay; 0: none do */
     /* Numbers that stand for names. */
     CLI_FIELD_YES,
     CLI_FIELD_SHAPE,
