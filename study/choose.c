@@ -366,10 +366,16 @@ fetch_s(const struct mw_sizing *sizing)
 
 /* Memory that has room for logits in one piece has room for two, which are faster where transfers
  * of those weights take longer than smaller products lose.  Estimates have all loads beside the
- * passes, but for the second one backward waits.  A framework needs another loss for it. */
+ * passes, but for the second one backward waits.  A framework needs another loss for it.
+ * Runs have the same bits wherever their parameters are, and more chunks have other ones. */
 static void
-halve_logits(const struct mw_settings *resolved, GPtrArray *candidates)
+halve_logits(const struct mw_question *question, const struct mw_settings *resolved,
+             GPtrArray *candidates)
 {
+    const char *software = question->software ? mw_profile_name(question->software) : "";
+
+    if (!strcmp(software, MW_SOFTWARE_OWN))
+        return;
     for (guint i = 0; resolved->logits_chunks == MW_AUTO && i < candidates->len; i++) {
         struct mw_sizing *whole = candidates->pdata[i];
         struct mw_settings s = whole->settings;
@@ -396,7 +402,7 @@ find_candidates(const struct mw_question *question, const struct mw_settings *as
                            ? mw_planner_candidates(&planned, &resolved, error)
                            : NULL;
     if (found)
-        halve_logits(&resolved, found);
+        halve_logits(question, &resolved, found);
     return found;
 }
 
@@ -411,7 +417,7 @@ find_fitting(const struct mw_question *question, const struct mw_settings *asked
                            ? mw_planner_fitting_candidates(&planned, &resolved)
                            : NULL;
     if (found)
-        halve_logits(&resolved, found);
+        halve_logits(question, &resolved, found);
     return found;
 }
 
@@ -592,7 +598,7 @@ find_mixed(const struct mw_question *question, const struct mw_settings *asked,
             mw_planner_add_fewest(&planned, &resolved, all, found);
     }
     if (planned_so)
-        halve_logits(&resolved, found);
+        halve_logits(question, &resolved, found);
     return found;
 }
 

@@ -420,6 +420,8 @@ compare_fixed(const struct cli_training *training, struct fixed_differences *d)
     for (int i = 0; i < CLI_FIXEDS; i++) {
         if (!then->has_fixed[i] || !is_another(i, then->fixed, now))
             continue;
+        if (i == CLI_FIXED_TRAINED && !then->of_checkpoint) /* the run's description says more */
+            continue;
         const struct cli_run_field *row = &cli_run_fixed[i];
         const char *what = row->what;
         g_autofree char *is = fixed_text(i, now);
