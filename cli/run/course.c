@@ -135,10 +135,28 @@ shard_group(const struct mw_plan *plan)
                                                 : (uint64_t)MW_AUTO;
 }
 
+/* Of a part of the model: bits of its operators whose own parameters are trained, and one that says
+ * that there are others. */
+static uint64_t
+trained_bits(const struct mw_plan *plan)
+{
+    uint64_t trained = 0;
+    bool some = false;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        some |= !plan->tensors[t].trainable;
+        for (int o = 0; plan->tensors[t].trainable && o < MW_OPERATOR_COUNT; o++)
+            if (plan->tensors[t].operators >> o & 1 && mw_operator_names_params(o) &&
+                !mw_operator_row(o)->adapts)
+                trained |= UINT64_C(1) << o;
+    }
+    return some ? trained | CLI_RUN_TRAINED_SOME : 0;
+}
+
 static bool
 is_known(int which, uint64_t value)
 {
-    return which != CLI_FIXED_TRAINED || value != CLI_RUN_FROZEN_UNKNOWN;
+    return which != CLI_FIXED_TRAINED || value != CLI_RUN_TRAINED_UNKNOWN;
 }
 
 static void
@@ -157,9 +175,8 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_KEPT_BITS] = s->kept_encodings ? 8 : 16;
     now[CLI_FIXED_WEIGHT_BITS] = narrow_dtype(training->answer->plan);
     now[CLI_FIXED_CAPACITY] = capacity_bits(s);
-    now[CLI_FIXED_TRAINED] = training->answer->sizing
-                                 ? training->answer->sizing->settings.trained.frozen
-                                 : CLI_RUN_FROZEN_UNKNOWN;
+    now[CLI_FIXED_TRAINED] =
+        training->stages > 1 ? CLI_RUN_TRAINED_UNKNOWN : trained_bits(training->answer->plan);
     now[CLI_FIXED_SLICES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_TP);
     now[CLI_FIXED_STAGES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_PP);
     now[CLI_FIXED_SHARERS] = MAX(1, s->context_ranks);
