@@ -19,6 +19,7 @@ enum mw_gating {
     MW_GATING_SWITCH,
     MW_GATING_GSHARD,
     MW_GATING_EXPERT_CHOICE,
+    MW_GATING_HIERARCHICAL,
     MW_GATING_COUNT
 };
 
@@ -26,6 +27,8 @@ struct mw_gate_row {
     const char *name;
     bool runs;              /* by the executor */
     int64_t visits;         /* experts that a token visits; 0: as many as the model says */
+    int64_t group_visits;   /* groups of experts that it visits, in each of which a gate of its own
+                             * chooses; 0: one gate chooses among all */
     double capacity_factor; /* where none is stated; 0: experts take all tokens that come */
     bool experts_choose;    /* tokens, as many as there is room for: all rows are filled, and what
                              * is too much for a token's experts is no drop */
@@ -36,5 +39,7 @@ struct mw_gate_row {
 
 const struct mw_gate_row *mw_gate_row(int gate); /* NULL out of range */
 const char *mw_gate_name(int gate);
+/* Experts that a token visits in a group that has a gate; 1: there are no such groups. */
+int64_t mw_gate_copies(int gate);
 
 #endif
