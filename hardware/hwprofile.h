@@ -56,6 +56,7 @@ struct mw_memory_use {
     double foreach_share;       /* of updates that take all parameters as a list, and copy of all
                                  * (plan/optimizers.h) */
     bool updates_flat_tensor;   /* what a rank updates is one tensor */
+    bool updates_flat_parts;    /* its part of a parameter is no matrix */
     double update_sub_group;    /* elements that it updates at once, of partitioned parameters; 0:
                                  * all */
     bool updates_fp32_in_place; /* parameters of fp32 themselves, and state has no copy of them */
@@ -205,6 +206,9 @@ struct mw_hardware {
     /* Over memory, of the software's kernels, as a multiple of fused ones; 0: 1. */
     double norm_passes, position_passes, activation_passes, adapter_passes, update_passes,
         other_passes;
+    /* Shares of updates on the GPU with a kernel for each operation: by optimizers for which
+     * frameworks have a fused kernel, and by others. */
+    double update_unfused, update_unfused_other;
     double score_passes[MW_TURN_COUNT]; /* of attention that stores its scores */
     double attention_share;             /* of that rate; 0: all */
     bool attention_skips;               /* what a causal mask hides is not computed */

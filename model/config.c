@@ -396,49 +396,73 @@ read_stored_type(const struct mw_config *config, JsonObject *object)
     mw_model_set_stored_type(config->model, name);
 }
 
-/* How many bits each weight has: every method has a key of its own. */
-static int64_t
-quantized_bits(JsonObject *object, const char *method)
-{
-    static const char *const keys[] = {"bits", "w_bit", "nbits", "num_bits", "weight_bits"};
-    static const struct {
-        const char *key; /* of a flag, or a method's name */
-        int64_t bits;
-    } flags[] = {{"load_in_4bit", 4}, {"load_in_8bit", 8}},
-      methods[] = {{"mxfp4", 4}, {"fp8", 8}, {"fbgemm_fp8", 8}, {"bitnet", 2}};
+/* Of members of a quantization_config, every method has a key of its own for the bits of a weight,
+ * and some a flag. */
+#define BITS_MAX 64
+static const char *const bit_keys[] = {"bits", "w_bit", "nbits", "num_bits", "weight_bits"};
+static const struct {
+    const char *key;
+    int64_t bits;
+} bit_flags[] = {{"load_in_4bit", 4}, {"load_in_8bit", 8}},
+  bit_methods[] = {{"mxfp4", 4}, {"fp8", 8}, {"fbgemm_fp8", 8}, {"bitnet", 2}};
 
-    for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
-        JsonNode *node = json_object_get_member(object, keys[i]);
-        if (node && json_node_get_value_type(node) == G_TYPE_INT64)
-            return CLAMP(json_node_get_int(node), 0, 64);
+/* Sets what the first of the keys says, which all have to be in order; 0: none says it. */
+static bool
+read_bits(JsonObject *object, const char *method, const char *origin, int64_t *bits, GError **error)
+{
+    int64_t flagged = 0, said = 0;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(bit_keys); i++) {
+        int64_t value = 0;
+        if (!mw_json_get_int(object, bit_keys[i], 1, BITS_MAX, origin, &value, error))
+            return false;
+        said = said ? said : value;
     }
-    for (size_t i = 0; i < G_N_ELEMENTS(flags); i++) {
-        JsonNode *node = json_object_get_member(object, flags[i].key);
-        if (node && json_node_get_value_type(node) == G_TYPE_BOOLEAN && json_node_get_boolean(node))
-            return flags[i].bits;
+    for (size_t i = 0; i < G_N_ELEMENTS(bit_flags); i++) {
+        bool flag = false;
+        if (!mw_json_get_bool(object, bit_flags[i].key, origin, &flag, error))
+            return false;
+        flagged = flagged || !flag ? flagged : bit_flags[i].bits;
     }
-    for (size_t i = 0; i < G_N_ELEMENTS(methods); i++)
-        if (!strcmp(method, methods[i].key))
-            return methods[i].bits;
-    return 0;
+    said = said ? said : flagged;
+    for (size_t i = 0; i < G_N_ELEMENTS(bit_methods); i++)
+        if (!said && !strcmp(method, bit_methods[i].key))
+            said = bit_methods[i].bits;
+    *bits = said;
+    return true;
 }
 
-static void
+static bool
+refuse_quantization(const struct mw_config *config, const char *key)
+{
+    g_autofree char *shown = mw_json_text(json_object_get_member(config->object, key));
+
+    return mw_refuse(config->error,
+                     "%s: key \"%s\": value %s: must be an object with the method and its bits, "
+                     "such as {\"quant_method\": \"gptq\", \"bits\": 4}, or null",
+                     config->origin, key, shown);
+}
+
+static bool
 read_quantization(const struct mw_config *config)
 {
-    JsonObject *object = member_object(config->object, "quantization_config");
+    static const char key[] = "quantization_config";
+    JsonObject *object = member_object(config->object, key);
     struct mw_model *model = config->model;
     const char *method = "";
 
+    if (!present(config, key))
+        return true;
     if (!object)
-        return;
-    JsonNode *node = json_object_get_member(object, "quant_method");
-    if (node && json_node_get_value_type(node) == G_TYPE_STRING)
-        method = json_node_get_string(node);
+        return refuse_quantization(config, key);
+    g_autofree char *origin = g_strdup_printf("%s: \"%s\"", config->origin, key);
+    if (!mw_json_get_string(object, "quant_method", origin, &method, config->error) ||
+        !read_bits(object, method, origin, &model->quantized_bits, config->error))
+        return false;
     g_autofree char *shown = g_strescape(method, NULL);
     g_strlcpy(model->quantized_by, shown, sizeof model->quantized_by);
     model->quantized = true;
-    model->quantized_bits = quantized_bits(object, method);
+    return true;
 }
 
 static bool
@@ -468,7 +492,8 @@ read_model(struct mw_config *config)
     mw_task_set_logits(model, scope.task, labels_of(config));
     note_keys(config);
     mw_config_note_unread(config, family);
-    read_quantization(config);
+    if (!read_quantization(config))
+        return false;
     read_stored_type(config, config->object);
     if (text && member_object(config->object, text->key))
         read_stored_type(config, member_object(config->object, text->key));

@@ -48,10 +48,29 @@
  * own (planner/sizing/orthogonal.c). */
 #define ROOT(type) .copies = {.count = 1, .dtype = type, .of_list = true, .fuses = true}
 
+/* What updates move with a kernel for each operation, counted in the same sources, without decay
+ * where it is 0 by default; p, g, m, v are what is read and written of parameter, gradient,
+ * momentum and variance, u of the update, 4 bytes each in fp32:
+ *
+ *   AdamW        decay 2p, lerp 2m + g, scale 2v, addcmul 2v + g, root v + u, correction 2u,
+ *                epsilon 2u, addcdiv 2p + m + u: 4p + 2g + 3m + 5v + 6u
+ *   SGD          2p + g; with momentum scale 2m, add 2m + g, add 2p + m
+ *   Lion         decay 2p, two products m + u and g + u, sum 3u, sign 2u, add 2p + u, scale 2m, add
+ *                2m + g
+ *   Adafactor    square g + u, epsilon 2u, means of rows and of columns 2u, outer product u, times
+ *                the gradient 2u + g, norm u, division 2u, rate 2u, negative 2u, add 2p + u, norm
+ *                of the parameter p; gradient_passes has 8 bytes of them. Of 16 bits also casts of
+ *                parameter and gradient to fp32 and back
+ *   SM3          least of rows and columns u, addcmul 2u + g, largest of both 2u, epsilon 2u, root
+ *                2u, times the gradient 2u + g, scale 2u, add 2u + m, add 2p + u
+ *   Muon         lerp 2m + g, lerp m + g + u, cast u, decay 2p, add 2p */
+#define ADAMW_UNFUSED(p, g, m, v, u) (4 * (p) + 2 * (g) + 3 * (m) + 5 * (v) + 6 * (u))
+
 static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
     [MW_OPTIMIZER_ADAMW] = {.name = "adamw",
                             .dtypes = ALL_FP32,
                             ROOT(MW_DTYPE_FP32),
+                            .unfused_bytes = ADAMW_UNFUSED(4, 4, 4, 4, 4),
                             .rule = MW_UPDATE_ADAMW,
                             .runs = true,
                             BETAS,
@@ -60,6 +79,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
     [MW_OPTIMIZER_ADAMW_16BIT] = {.name = "adamw-16bit",
                                   .dtypes = ALL_16_BITS,
                                   ROOT(MW_DTYPE_BF16),
+                                  .unfused_bytes = ADAMW_UNFUSED(4, 4, 2, 2, 2),
                                   .rule = MW_UPDATE_ADAMW,
                                   .runs = true,
                                   BETAS,
@@ -76,6 +96,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
     [MW_OPTIMIZER_ADAMW_PURE] = {.name = "adamw-pure",
                                  .dtypes = {MW_DTYPE_NONE, MW_DTYPE_BF16, MW_DTYPE_BF16},
                                  ROOT(MW_DTYPE_BF16),
+                                 .unfused_bytes = ADAMW_UNFUSED(2, 2, 2, 2, 2),
                                  .rule = MW_UPDATE_ADAMW,
                                  BETAS,
                                  .keeps = "no other parameter than that of 16 bits, stochastically "
@@ -83,6 +104,8 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                  .source = "arXiv 2010.06192, Sec. 3"},
     [MW_OPTIMIZER_SGD] = {.name = "sgd",
                           .dtypes = PARAMETER,
+                          .copies = {.fuses = true},
+                          .unfused_bytes = 12,
                           .rule = MW_UPDATE_SGD,
                           .runs = true,
                           BETAS,
@@ -90,6 +113,8 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                           .source = "mixed precision, arXiv 1710.03740, Sec. 3.1"},
     [MW_OPTIMIZER_MOMENTUM] = {.name = "sgd-momentum",
                                .dtypes = MOMENTUM,
+                               .copies = {.fuses = true},
+                               .unfused_bytes = 32,
                                .rule = MW_UPDATE_MOMENTUM,
                                .runs = true,
                                BETAS,
@@ -98,6 +123,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
     [MW_OPTIMIZER_LION] = {.name = "lion",
                            .dtypes = MOMENTUM,
                            .copies = {.count = 3, .dtype = MW_DTYPE_FP32, .fuses = true},
+                           .unfused_bytes = 76,
                            .rule = MW_UPDATE_LION,
                            .runs = true,
                            .beta1 = 0.9,
@@ -112,6 +138,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                 .gradient_passes = 2,
                                 .clips = true,
                                 .copies = {.count = 2, .dtype = MW_DTYPE_FP32},
+                                .unfused_bytes = 84 - 8,
                                 .rule = MW_UPDATE_ADAFACTOR,
                                 .runs = true,
                                 BETAS,
@@ -123,6 +150,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                           .vectors = {"accumulator_0.", "accumulator_1.", "accumulator."},
                           .vector_bytes = 2 * sizeof(float), /* before the step and after it */
                           .copies = {.count = 1, .dtype = MW_DTYPE_FP32},
+                          .unfused_bytes = 84,
                           .rule = MW_UPDATE_SM3,
                           .runs = true,
                           BETAS,
@@ -132,6 +160,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
     [MW_OPTIMIZER_MUON] = {.name = "muon",
                            .dtypes = MOMENTUM,
                            .copies = {.count = 1, .dtype = MW_DTYPE_FP32},
+                           .unfused_bytes = 44,
                            .rule = MW_UPDATE_MOMENTUM, /* before products make it orthogonal */
                            .orthogonalizes = true,
                            BETAS,
@@ -154,6 +183,7 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                      .clips = true,
                                      /* and parameter and gradient in fp32 */
                                      .copies = {.count = 4, .dtype = MW_DTYPE_FP32},
+                                     .unfused_bytes = 84 - 8 + 3 * 6,
                                      .rule = MW_UPDATE_ADAFACTOR,
                                      BETAS,
                                      .keeps = "no other parameter than that of 16 bits; of a "
@@ -232,6 +262,14 @@ int64_t
 mw_optimizer_state_bytes(int kind, int64_t elements)
 {
     return mw_optimizer_kept_at_bytes(kind, MW_KEPT_COUNT, elements);
+}
+
+double
+mw_optimizer_fused_bytes(int kind)
+{
+    double state = (double)mw_optimizer_state_bytes(kind, MW_KEPT_BLOCK) / MW_KEPT_BLOCK;
+
+    return 2 * state + 2.0 * (mw_optimizer_keeps(kind, MW_KEPT_PARAMETER) ? 2 : 3);
 }
 
 int64_t

@@ -51,7 +51,7 @@ struct mw_update_copies {
     int count;           /* at once; 0: the update works in place */
     enum mw_dtype dtype; /* of each */
     bool of_list; /* of all parameters, where software updates these as a list; else of one */
-    bool fuses;   /* some software has such a kernel */
+    bool fuses;   /* frameworks have such a kernel */
 };
 
 struct mw_optimizer_row {
@@ -64,6 +64,8 @@ struct mw_optimizer_row {
     int gradient_passes;  /* over each gradient, beside the norm's and the update's */
     bool clips;           /* of them the last one follows the ranks' agreement on the norm */
     struct mw_update_copies copies;
+    int64_t unfused_bytes; /* that an update in PyTorch moves per parameter with a kernel for each
+                           * operation, in fp32; 0: there is none without kernels of its own */
     enum mw_update_rule rule;
     bool orthogonalizes; /* hidden matrices, by products on the GPU; AdamW updates all else */
     bool runs;           /* by the executor */
@@ -91,6 +93,9 @@ int64_t mw_optimizer_block(int kind);
 int64_t mw_optimizer_kept_at_bytes(int kind, enum mw_kept kept, int64_t elements);
 /* The element that a byte of their state is of; of a block with a scale the first. */
 int64_t mw_optimizer_element_at(int kind, int64_t elements, int64_t at_bytes);
+/* Bytes per parameter that an update in one kernel moves: it reads and writes the state, reads a
+ * gradient of 16 bits and writes a parameter of 16, which it reads too if the state has none. */
+double mw_optimizer_fused_bytes(int kind);
 /* State of elements: whole blocks. */
 int64_t mw_optimizer_state_bytes(int kind, int64_t elements);
 /* The same of elements of which so many are of hidden matrices: the others may have other state. */

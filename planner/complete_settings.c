@@ -133,6 +133,14 @@ mw_settings_complete_tokens(const struct mw_model *model, struct mw_settings *s)
                                  : 0;
 }
 
+/* Whether tensor slices do where nothing is said: with spread experts they have to. */
+static bool
+shares_tokens(const struct mw_hardware *hardware, const struct mw_settings *s)
+{
+    return hardware->offers.sequence_parallel && s->seq % s->tp == 0 &&
+           (hardware->offers.sequence_parallel_default || s->ep > 1);
+}
+
 static void
 complete_shape(const struct mw_request *request, struct mw_settings *s)
 {
@@ -148,9 +156,7 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->tp == 1)
         s->sequence_parallel = MW_AUTO;
     else if (s->sequence_parallel == MW_AUTO)
-        s->sequence_parallel = request->hardware->offers.sequence_parallel &&
-                               request->hardware->offers.sequence_parallel_default &&
-                               s->seq % s->tp == 0;
+        s->sequence_parallel = shares_tokens(request->hardware, s);
     if (s->tp > 1 && s->checkpoint_partition == MW_AUTO &&
         request->hardware->memory_use.checkpoints_whole)
         s->checkpoint_partition = 0;
@@ -160,7 +166,6 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
         s->checkpoint_interval = keeps && s->checkpoint_dtype == MW_DTYPE_NONE ? 0 : 1;
     if (s->checkpoint_interval == MW_INTERVAL_SQRT)
         s->checkpoint_interval = lround(sqrt((double)model->layers));
-    s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);
     if (s->whole_checkpoints == MW_AUTO)
         s->whole_checkpoints = mw_strategy_traits(s->strategy)->whole_checkpoints;
     if (s->whole_checkpoints == 1 && recomputes_all(model, s))
@@ -454,6 +459,42 @@ check_shard_group(const struct mw_settings *s, GError **error)
                      group, mw_strategy_name(s->strategy), names);
 }
 
+/* Of the stage of a pipeline that has the most; as many as there can be where the planner chooses
+ * where stages begin. */
+static int64_t
+most_layers(const struct mw_model *model, const struct mw_settings *s)
+{
+    int64_t most = 1;
+
+    if (mw_settings_balances_stages(s))
+        return MAX(1, model->layers - s->pp + 1);
+    for (int64_t stage = 0; stage < s->pp; stage++)
+        most = MAX(most, mw_settings_stage_begin(s, model->layers, stage + 1) -
+                             mw_settings_stage_begin(s, model->layers, stage));
+    return most;
+}
+
+/* Settings that count layers count those that there are. */
+static bool
+check_counts_of_layers(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    int64_t most = most_layers(model, s);
+
+    if (s->checkpoint_interval > model->layers)
+        return mw_refuse(error,
+                         "{activation-checkpoint-interval=%" G_GINT64_FORMAT
+                         "}: model %s has %" G_GINT64_FORMAT " layers; give 0 to %" G_GINT64_FORMAT
+                         ", sqrt or auto",
+                         s->checkpoint_interval, model->name, model->layers, model->layers);
+    if (s->recompute_layers > most)
+        return mw_refuse(error,
+                         "{recompute-layers=%" G_GINT64_FORMAT "}: %smodel %s has "
+                         "%" G_GINT64_FORMAT " layers; give 1 to %" G_GINT64_FORMAT ", or fewest",
+                         s->recompute_layers, s->pp > 1 ? "a pipeline stage of " : "", model->name,
+                         most, most);
+    return true;
+}
+
 static bool
 check_recompute(const struct mw_model *model, const struct mw_settings *s, GError **error)
 {
@@ -665,7 +706,8 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
     if (s->checkpoint_dtype != MW_DTYPE_NONE && s->checkpoint_interval == 0)
         return mw_refuse(error, "{checkpoint-bits=8}: {activation-checkpoint-interval=0} makes no "
                                 "checkpoints; leave one out");
-    if (!check_recompute(request->model, s, error) || !check_shard_group(s, error))
+    if (!check_counts_of_layers(request->model, s, error) ||
+        !check_recompute(request->model, s, error) || !check_shard_group(s, error))
         return false;
     if (s->dpu_start != MW_AUTO && !mw_strategy_traits(s->strategy)->delays_update) {
         g_autofree char *names = mw_strategies_text(delays_update);

@@ -77,7 +77,7 @@ mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     r->world = d->agreed_bytes > 0 ? ring_of(hw, d->nodes * d->gpus_per_node, d->gpus_per_node, 1)
                                    : r->shards;
     r->update_s_per_param[0] =
-        update_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s;
+        update_bytes * mw_cost_update_passes(hw, d->optimizer) / hw->gpu_memory_bytes_per_s;
     r->update_s_per_param[1] = fmax(adamw * users / mw_numa_update_params_per_s(hw, (int64_t)users),
                                     update_bytes / r->dram);
 }
@@ -492,7 +492,7 @@ optimizer_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
                                          (host > 0 ? shard * host * r->update_s_per_param[1] : 0));
     plan[MW_TERM_UPDATE] +=
         d->orthogonal_s +
-        d->orthogonal_bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s +
+        d->orthogonal_bytes * mw_cost_update_passes(hw, d->optimizer) / hw->gpu_memory_bytes_per_s +
         (d->momentum_bytes > 0 ? mw_ring_s(&r->shards, d->momentum_bytes) : 0);
     if (d->agreed_bytes > 0)
         plan[MW_TERM_UPDATE] +=

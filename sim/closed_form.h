@@ -130,6 +130,7 @@ struct mw_closed_dims {
                             * sum */
     double state_bytes;    /* per element: 12 of AdamW */
     double update_bytes;   /* and what its update reads and writes, but update_passes */
+    int optimizer;         /* enum mw_optimizer_kind */
     double state_params;   /* elements of a rank's state, with padding */
     double orthogonal_s;   /* products that make matrices orthogonal for an update, */
     double orthogonal_bytes, momentum_bytes; /* what passes beside them move, and what ranks gather

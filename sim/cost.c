@@ -208,10 +208,24 @@ mw_cost_same_passes(const struct mw_hardware *a, const struct mw_hardware *b)
            mw_kernel_same_skips(a, b);
 }
 
+/* What AdamW moves beyond a fused kernel is, in part, a kernel for each operation, of which another
+ * optimizer has others, and else casts, clears and clips, which are there whatever updates. */
 double
-mw_cost_update_passes(const struct mw_hardware *hardware)
+mw_cost_update_passes(const struct mw_hardware *hardware, int optimizer)
 {
-    return fmax(1, hardware->update_passes);
+    const struct mw_optimizer_row *adamw = mw_optimizer_row(MW_OPTIMIZER_ADAMW);
+    const struct mw_optimizer_row *row = mw_optimizer_row(optimizer);
+    double passes = fmax(1, hardware->update_passes);
+
+    if (!row || row == adamw)
+        return passes;
+    double fused = mw_optimizer_fused_bytes(MW_OPTIMIZER_ADAMW),
+           own = mw_optimizer_fused_bytes(optimizer);
+    double more = (passes - 1) * fused, unfused_more = (double)adamw->unfused_bytes - fused;
+    double share = fmin(hardware->update_unfused, more / unfused_more);
+    double around = more - share * unfused_more;
+    double own_share = row->copies.fuses ? share : hardware->update_unfused_other;
+    return 1 + (around + own_share * fmax(0, (double)row->unfused_bytes - own)) / own;
 }
 
 enum mw_turn
@@ -223,14 +237,15 @@ mw_cost_turn(uint32_t products)
 }
 
 static double
-work_passes(const struct mw_work *work, const struct mw_hardware *hardware)
+work_passes(const struct mw_plan *plan, const struct mw_work *work,
+            const struct mw_hardware *hardware)
 {
     switch (work->kind) {
     case MW_OP_COMPUTE:
         return mw_cost_operator_passes(hardware, work->operator_,
                                        mw_cost_turn(work->product_count));
     case MW_OP_UPDATE:
-        return mw_cost_update_passes(hardware);
+        return mw_cost_update_passes(hardware, (int)plan->shape.optimizer);
     default:
         return 1;
     }
@@ -241,7 +256,7 @@ compute_s(const struct mw_plan *plan, const struct mw_work *work,
           const struct mw_hardware *hardware)
 {
     double rate = pass_bytes_per_s(work, hardware);
-    double seconds = (double)work->bytes * work_passes(work, hardware) / rate +
+    double seconds = (double)work->bytes * work_passes(plan, work, hardware) / rate +
                      (double)work->coded_bytes / mw_cost_operator_bytes_per_s(hardware) +
                      (double)work->launches * hardware->gpu_launch_s;
 

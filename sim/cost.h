@@ -111,7 +111,8 @@ double mw_cost_operator_passes(const struct mw_hardware *hardware, enum mw_opera
 enum mw_turn mw_cost_turn(uint32_t products);
 /* Whether they are the same on both machines, for all operators. */
 bool mw_cost_same_passes(const struct mw_hardware *a, const struct mw_hardware *b);
-double mw_cost_update_passes(const struct mw_hardware *hardware);
+/* The same of an update on the GPU, by enum mw_optimizer_kind: the software's figure is AdamW's. */
+double mw_cost_update_passes(const struct mw_hardware *hardware, int optimizer);
 /* What a pass of the host reaches of its memory's rate that takes the norm, or makes exact sums. */
 double mw_cost_norm_bytes_per_s(const struct mw_hardware *hardware);
 double mw_cost_exact_sums_bytes_per_s(const struct mw_hardware *hardware);

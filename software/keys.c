@@ -19,6 +19,11 @@
             1, 1, 20, true, -1, MW_VALUE_REAL, AT(field), 0, 0, NULL                               \
     }
 
+#define UNFUSED(key, field, help)                                                                  \
+    {                                                                                              \
+        "operators", key, "", help, 1, 0, 1, false, -1, MW_VALUE_REAL, AT(field), 0, 0, NULL       \
+    }
+
 /* Of a GPU's memory; what a plan does not hold of it already counts. */
 #define MEMORY(key, unit, field, min, max, help)                                                   \
     {                                                                                              \
@@ -82,7 +87,14 @@ static const struct mw_profile_key keys[] = {
     PASSES("rotary_passes", rotary_passes, "rotary positions"),
     PASSES("gated_passes", gated_passes, "a gated activation"),
     PASSES("adapter_passes", adapter_passes, "sums of adapters' results and products'"),
-    PASSES("update_passes", update_passes, "an update on the GPU"),
+    PASSES("update_passes", update_passes, "an update by AdamW on the GPU"),
+    UNFUSED(
+        "update_unfused", update_unfused,
+        "share of updates on the GPU with a kernel for each operation, as PyTorch's foreach has "
+        "them, by AdamW and others for which frameworks have one kernel; default: 0"),
+    UNFUSED("update_unfused_other", update_unfused_other,
+            "the same of optimizers for which frameworks have no such kernel (adafactor, sm3, "
+            "muon); default: 0"),
     PASSES("other_passes", other_passes, "residuals, other activations and the rest"),
     {"operators", "loss_bytes", "bytes",
      "that the loss moves per logit, forward and backward, with the cast to fp32 if it makes one",
@@ -222,6 +234,10 @@ static const struct mw_profile_key keys[] = {
      "whether all parameters that a rank updates are one flat tensor, which an update that takes "
      "tensor after tensor copies whole",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_flat_tensor), 0, 0, NULL},
+    {"memory", "update_flat_parts", "",
+     "whether a rank's part of a parameter whose state is partitioned is a row of elements for the "
+     "optimizer, which keeps no vectors of rows and columns then",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.updates_flat_parts), 0, 0, NULL},
     MEMORY("update_sub_group", "elements", update_sub_group, 0, 1e13,
            "that a rank updates at once where parameters are partitioned (ZeRO-3), or a "
            "chunk of the optimizer if that is more; default: all"),

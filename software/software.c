@@ -166,6 +166,8 @@ apply_passes(const struct mw_software *software, struct mw_model_uses uses,
     hardware->activation_passes = uses.gated ? software->gated_passes : software->other_passes;
     hardware->adapter_passes = software->adapter_passes;
     hardware->update_passes = software->update_passes;
+    hardware->update_unfused = software->update_unfused;
+    hardware->update_unfused_other = software->update_unfused_other;
     hardware->other_passes = software->other_passes;
     apply_scores(software, uses, hardware);
     hardware->host_launch_s = software->launch_kernels * software->launch_host_s;

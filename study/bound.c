@@ -154,7 +154,8 @@ set_update(const struct mw_hardware *hw, const struct mw_settings *settings, dou
     double bytes = mw_update_bytes(settings, hw, state_bytes(settings, hw));
     double adamw = bytes / (MW_UPDATE_STATE_BYTES + 2 * element);
 
-    out->update_gpu_s = trained * bytes * mw_cost_update_passes(hw) / hw->gpu_memory_bytes_per_s;
+    out->update_gpu_s = trained * bytes * mw_cost_update_passes(hw, settings->optimizer) /
+                        hw->gpu_memory_bytes_per_s;
     out->update_node_s = hw->host_update_params_per_s > 0
                              ? trained * adamw / hw->host_update_params_per_s
                              : INFINITY;

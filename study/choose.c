@@ -339,6 +339,59 @@ take_fastest(struct search *search, struct mw_choice *choice, GPtrArray *candida
         *choice = fastest;
 }
 
+/* Whether logits in one piece load the weights of their product twice, which they need on the GPU
+ * for forward and again for backward.  In two or more pieces these follow each other. */
+static bool
+loads_logits_twice(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *s = &sizing->settings;
+    const struct mw_placement *params = &s->placement[MW_STATE_PARAMETERS];
+    bool apart = sizing->params_partitioned && sizing->shards > 1;
+    bool away = mw_placement_has(params, MW_TIER_CPU) || mw_placement_has(params, MW_TIER_NVME);
+
+    return sizing->fits && s->logits_chunks == 1 && (apart || away) && s->pp == 1 &&
+           !mw_settings_layer_order(s);
+}
+
+/* Seconds of the slowest way by which parameters come to the GPU. */
+static double
+fetch_s(const struct mw_sizing *sizing)
+{
+    struct mw_closed_form form;
+
+    mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
+    return fmax(form.plan_s[MW_TERM_FETCH_NVME],
+                fmax(form.plan_s[MW_TERM_FETCH_PCIE], form.plan_s[MW_TERM_FETCH_GATHER]));
+}
+
+/* Memory that has room for logits in one piece has room for two, which are faster where transfers
+ * of those weights take longer than smaller products lose.  Estimates have all loads beside the
+ * passes, but for the second one backward waits.  A framework needs another loss for it.
+ * Runs have the same bits wherever their parameters are, and more chunks have other ones. */
+static void
+halve_logits(const struct mw_question *question, const struct mw_settings *resolved,
+             GPtrArray *candidates)
+{
+    const char *software = question->software ? mw_profile_name(question->software) : "";
+
+    if (!strcmp(software, MW_SOFTWARE_OWN))
+        return;
+    for (guint i = 0; resolved->logits_chunks == MW_AUTO && i < candidates->len; i++) {
+        struct mw_sizing *whole = candidates->pdata[i];
+        struct mw_settings s = whole->settings;
+        if (!loads_logits_twice(whole))
+            continue;
+        double worth = whole->hardware->memory_use.bytes_per_logit > 0 ? WORTH_COMPLEXITY : 1;
+        s.logits_chunks = 2;
+        struct mw_sizing *halves = mw_sizing_new(whole->model, whole->hardware, &s, NULL);
+        bool faster = halves && halves->fits &&
+                      worth * mw_estimate_s(halves, whole->hardware) <
+                          mw_estimate_s(whole, whole->hardware) + fetch_s(whole) - fetch_s(halves);
+        mw_sizing_free(faster ? whole : halves);
+        candidates->pdata[i] = faster ? halves : whole;
+    }
+}
+
 /* Where none fits: the one that lacks least, or NULL and the reason. */
 static GPtrArray *
 find_nearest(const struct mw_question *question, const struct mw_settings *asked, GError **error)
@@ -358,9 +411,12 @@ find_fitting(const struct mw_question *question, const struct mw_settings *asked
     struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     struct mw_settings resolved;
 
-    return mw_settings_complete(&planned, asked, &resolved, NULL)
-               ? mw_planner_fitting_candidates(&planned, &resolved)
-               : NULL;
+    GPtrArray *found = mw_settings_complete(&planned, asked, &resolved, NULL)
+                           ? mw_planner_fitting_candidates(&planned, &resolved)
+                           : NULL;
+    if (found)
+        halve_logits(question, &resolved, found);
+    return found;
 }
 
 static double
@@ -539,6 +595,8 @@ find_mixed(const struct mw_question *question, const struct mw_settings *asked,
         if (all->fits && may_gain(all, fmax(floor, present)))
             mw_planner_add_fewest(&planned, &resolved, all, found);
     }
+    if (planned_so)
+        halve_logits(question, &resolved, found);
     return found;
 }
 

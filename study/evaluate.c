@@ -442,6 +442,7 @@ dims_of(const struct mw_sizing *s)
         .gradient_bytes = s->gradient_element_bytes,
         .state_bytes = mw_sizing_state_element_bytes(s),
         .update_bytes = mw_update_bytes(settings, s->hardware, mw_sizing_state_element_bytes(s)),
+        .optimizer = settings->optimizer,
         .state_params = s->shard_params,
         .saved_bytes = s->saves_in_step ? s->buffers[MW_BUFFER_SAVES].bytes : 0,
     };

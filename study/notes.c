@@ -399,11 +399,13 @@ note_draws(const struct mw_sizing *sizing, GPtrArray *notes)
     double even = (double)mw_shape_tokens(&sizing->shape) / (double)sizing->model->experts;
 
     if (gate->may_skip)
-        g_ptr_array_add(notes, mw_spelled_printf(
-                                   "{gate=%s}: between %.0f and %.0f tokens of a micro-batch of a "
-                                   "GPU go to an expert on average, as second experts are drawn; "
-                                   "counted is its capacity",
-                                   gate->name, even, 2 * even));
+        g_ptr_array_add(
+            notes,
+            mw_spelled_printf("{gate=%s}: between %.0f and %.0f tokens of a micro-batch of a "
+                              "GPU go to an expert on average, as second experts are drawn; "
+                              "counted is %s",
+                              gate->name, even, 2 * even,
+                              sizing->shape.capacity_factor > 0 ? "its capacity" : "the most"));
 }
 
 /* Whose experts a gate of their own chooses. */

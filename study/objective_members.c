@@ -19,6 +19,16 @@ make_score(struct mw_model *model)
     model->tied_embedding = model->logits_bias = false;
 }
 
+/* Settings that count layers count the policy's: a critic with fewer has no more than all. */
+static void
+count_layers(const struct mw_model *model, struct mw_settings *s)
+{
+    int64_t most = MAX(1, model->layers / s->pp);
+
+    s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);
+    s->recompute_layers = MIN(s->recompute_layers, most);
+}
+
 bool
 mw_objective_begin(const struct mw_question *question, const struct mw_objective_part *part,
                    struct mw_objective_member *member, GError **error)
@@ -39,6 +49,8 @@ mw_objective_begin(const struct mw_question *question, const struct mw_objective
     if (part->scores)
         make_score(&own->model);
     own->settings.objective = MW_OBJECTIVE_CAUSAL;
+    if (part->judges && question->settings.critic)
+        count_layers(&own->model, &own->settings);
     if (own->settings.seq == MW_AUTO) /* all read the same sequences */
         own->settings.seq = mw_settings_default_seq(&question->model);
     if (own->settings.step_tokens_max == MW_AUTO && own->settings.micro_batch == MW_AUTO &&

@@ -670,6 +670,8 @@ def check_gates():
             ("top-k", ()), ("noisy-top-k", ()),
             ("switch", ("at most 16 of the 128 tokens", dropped_share(128, 1, 8, 16))),
             ("switch --capacity-factor 1.5", ("at most 24 of", dropped_share(128, 1, 8, 24))),
+            ("switch --capacity-factor none", ()),
+            ("gshard --capacity-factor none", ("between 16 and 32 tokens", "counted is the most")),
             ("gshard", ("between 16 and 32 tokens", "all second experts are drawn",
                         dropped_share(128, 2, 8, 32))),
             ("gshard --capacity-factor 0.25", ("at most 8 of", dropped_share(128, 2, 8, 8))),
@@ -679,12 +681,30 @@ def check_gates():
         answer = simulate([*words, "--gate", *gate.split()])
         notes = "; ".join(note for note in answer["notes"] if "--gate" in note)
         missing = [text for text in texts if text not in notes]
-        if missing or bool(texts) != bool(notes):
+        if missing or bool(texts) != bool(notes) or ("none" in gate and "dropped" in notes):
             yield f"{gate}: {missing} in {notes}"
         if ("what tokens send" in " ".join(answer["notes"])) != (gate.endswith("0.25")):
             yield f"{gate}: {answer['notes']}"
         if answer["settings"].get("gate", "top-k") != gate.split()[0]:
             yield f"{gate}: {answer['settings']}"
+
+
+def check_more_memory():
+    """What fits in less memory fits in more: no step is slower there.  Weights that are fetched
+    come twice for logits in one piece, and once for two."""
+    for words, sizes, chunks in (
+            ("-m llama-3.2-1b -H 8xrtx4090 -s zero3 --software ideal --seq 2048 --batch 4 "
+             "--grad-accum 1", (10, 12, 14, 16, 24), 2),
+            ("-m llama-3.2-1b -H 8xrtx4090 -s zero-infinity-nvme --param-device nvme --seq 1024 "
+             "--batch 4 --grad-accum 2 --software ideal", (12, 14, 24, 80), 2),
+            ("-m llama-3.2-1b -H 8xrtx4090 -s ddp --software ideal --seq 512 --batch 1 "
+             "--grad-accum 1", (48, 80), 1)):
+        answers = [simulate([*words.split(), "--set", f"gpu.memory_gib={gib}"]) for gib in sizes]
+        steps = [answer["step_time_s"] for answer in answers]
+        if any(b > a * 1.0005 for a, b in zip(steps, steps[1:])):
+            yield f"{words}: {dict(zip(sizes, steps))}"
+        if answers[-1]["settings"]["logits_chunks"] != chunks:
+            yield f"{words}: {answers[-1]['settings']['logits_chunks']} chunks"
 
 
 def check_shrinking():
@@ -753,6 +773,7 @@ def tests():
     yield "interval", check_interval()
     yield "capacity of experts", check_capacity()
     yield "gates of experts", check_gates()
+    yield "more memory", check_more_memory()
     yield "shrinking batch of experts", check_shrinking()
     yield "replicas of stages", check_replicas()
 

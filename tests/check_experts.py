@@ -249,7 +249,7 @@ REFUSED = {
     "--optimizer sm3": ["--optimizer sm3", "--optimizer adamw"],
 }
 REFUSED_OF_RANKS = {
-    "--ep 2 --tp 2": ["--ep 2", "--tp 1"],
+    "--ep 2 --tp 2 --sequence-parallel off": ["--ep 2", "--tp 1"],
     "--ep 2 --cp 2": ["--ep 2", "--cp 1"],
     "--capacity-factor 1 --cp 2": ["--capacity-factor 1", "--cp 1"],
     "--tp 2": ["--tp 2", "experts", "--tp 1"],

@@ -444,6 +444,16 @@ def check_from(box):
     if done.said != "memwall: --from saved: settings differ from those of its training: " \
                     "--clip is 2, it was 0.5; --seed is 8, it was 7; --batch is 1, it was 2\n":
         yield f"said {done.said!r}"
+    # What was trained is told too, both ways.
+    part = [*words, "--batch", "2", "--train", "qkv", "--save", "part", "--overwrite"]
+    for more, said in (([*part, "--from", "saved", "--steps", "6"], "--train is qkv, it was all"),
+                       ([*part, "--from", "part", "--steps", "7"], ""),
+                       ([*words, "--batch", "2", "--from", "part", "--steps", "8"],
+                        "--train is all, it was qkv")):
+        done = box.run(*more)
+        yield from good(done)
+        if ("--train" in done.said) != bool(said) or said not in done.said:
+            yield f"{said}: {done.said!r}"
     # The shapes of its tensors would do for half of the heads.
     other = json.loads((GPT2 / "config.json").read_text(encoding="utf-8"))
     other["n_head"] //= 2

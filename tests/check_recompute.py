@@ -360,7 +360,18 @@ def check_fastest(box):
 
 def check_refusals(box):
     for options, words in (
-            ("-H rtx4090 --recompute-layers 0", ["--recompute-layers", "from 1 to", "fewest"]),
+            ("-H rtx4090 --recompute-layers 0",
+             ["--recompute-layers", "from 1 to", "fewest",
+              "; --activation-checkpoint-interval 0 recomputes none"]),
+            ("-H rtx4090 --recompute-layers 13",
+             ["--recompute-layers 13: model gpt2 has 12 layers; give 1 to 12, or fewest"]),
+            ("-H dgx-h100 -s zero1 --pp 4 --recompute-layers 4",
+             ["--recompute-layers 4: a pipeline stage of model gpt2 has 3 layers; give 1 to 3"]),
+            ("-H dgx-h100 -s zero1 --pp 2 --stage-split 4 --recompute-layers 9",
+             ["--recompute-layers 9: a pipeline stage", "give 1 to 8"]),
+            ("-H rtx4090 --activation-checkpoint-interval 13",
+             ["--activation-checkpoint-interval 13: model gpt2 has 12 layers; give 0 to 12, sqrt "
+              "or auto"]),
             ("-H rtx4090 --activation-checkpoint-interval 0 --recompute-layers 2",
              ["--recompute-layers 2", "--activation-checkpoint-interval 0"]),
             ("-H rtx4090 --recompute-layers few", ["--recompute-layers", "fewest"]),

@@ -293,6 +293,8 @@ CONTRADICTIONS = {
         ["--gate switch: model gpt2 has no experts; give --gate top-k"],
     "simulate -m mixtral-8x7b -H dgx-h100 --gate expert-choice --capacity-factor 4.01":
         ["--capacity-factor 4.01: with --gate expert-choice", "give at most 4 for the 2 of 8"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --gate expert-choice --capacity-factor none":
+        ["--capacity-factor none: with --gate expert-choice", "give a number up to 4, or auto"],
     "simulate -m mixtral-8x7b -H dgx-h100 --gate gshard --serve 8":
         ["--gate gshard", "--serve"],
     "run -m mixtral-8x7b -H flat-test --gate switch --data /etc/passwd":
@@ -433,6 +435,10 @@ CONFIGS = {  # name: (content, words)
     "groups.json": (LLAMA | {"num_key_value_heads": 3},
                     ["groups.json", "num_key_value_heads", "3"]),
     "many.json": (LLAMA | {"num_hidden_layers": 2 ** 40}, ["many.json", "num_hidden_layers"]),
+    "method.json": (LLAMA | {"quantization_config": "gptq"},
+                    ["method.json", "quantization_config", '"gptq"', "must be an object"]),
+    "number.json": (LLAMA | {"quantization_config": {"quant_method": 5}},
+                    ["number.json", "quantization_config", "quant_method", "5", "a string"]),
 }
 
 PROFILES = {  # name: (content, words)

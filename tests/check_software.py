@@ -25,6 +25,8 @@ SLICED = ("simulate --software ideal -m gpt3-13b -H dgx-a100 -s zero1 --tp 4 --b
           "--seq 2048")
 STAGED = (f"{SLICED.replace('--tp', '--nodes 2 --pp 2 --sequence-parallel off --tp')} "
           "--grad-accum 2")
+UPDATED = ("simulate -m gpt2-xl -H dgx-a100 -s ddp --batch 1 --seq 1024 --grad-accum 1 "
+           "--software ideal")
 # A value of each key that is not the ideal's, and a question whose step it must lengthen.
 KEYS = {
     "attention.kernel": ("unfused", IDEAL, 1),
@@ -42,8 +44,10 @@ KEYS = {
     "operators.rotary_passes": ("3", GATED, 1),
     "operators.gated_passes": ("3", GATED, 1),
     "operators.adapter_passes": ("3", f"{IDEAL} --train lora:8", 1),
-    "operators.update_passes": ("20", "simulate -m gpt2-xl -H dgx-a100 -s ddp --batch 1 --seq 1024 "
-                                "--grad-accum 1 --software ideal", 1),
+    "operators.update_passes": ("20", UPDATED, 1),
+    "operators.update_unfused": ("1", f"{UPDATED} --optimizer lion "
+                                 "--set software.operators.update_passes=2.9", 1),
+    "operators.update_unfused_other": ("1", f"{UPDATED} --optimizer adafactor", 1),
     "operators.other_passes": ("3", IDEAL, 1),
     "operators.share": ("0.5", IDEAL, 1),
     "operators.loss_bytes": ("100", IDEAL, 1),
@@ -112,6 +116,8 @@ MEMORY = {
                                     "the update's copies", 4 * WEIGHTS),
     "memory.update_flat_tensor": ("true", f"{SMALL} -s ddp --optimizer sm3",
                                   "moments of flat tensors", 4 * WEIGHTS),
+    "memory.update_flat_parts": ("true", f"{SMALL} -s zero1 --optimizer adafactor",
+                                 "moments of flat tensors", 4 * WEIGHTS / 4),
     "memory.offload_bytes": ("64", f"{SMALL} -s zero-offload", "gradients to the host", None),
     "memory.host_gradient_bytes": ("4", f"{SMALL} -s zero-offload --grad-accum 1", HOST_GRADIENTS,
                                    2 * WEIGHTS / 4),
@@ -165,7 +171,7 @@ def check_key(box, key, value, question, sign):
         yield f"{key} = {value}: {after['step_time_s']} s, {before['step_time_s']} s before"
     elif abs(after.get("ideal_step_time_s", 0) / before["step_time_s"] - 1) > 0.01 and \
             key not in ("attention.kernel", "attention.score_bias", "update.beside",
-                        "products.fp8", "offload.bound_ranks",
+                        "products.fp8", "offload.bound_ranks", "operators.update_unfused",
                         "offers.sequence_parallel", "offers.sequence_parallel_default",
                         "offload.swaps_gradients",
                         "collectives.reduces_at_end", "collectives.all_reduces_at_end",
@@ -926,7 +932,8 @@ def check_refusals(box):
         "--set software.memory.update_bytes=6": ["[memory] update_gradient_bytes (bytes)?"],
         "--set software.memory.update_lists=1": ["gradient_bytes (bytes) or update_foreach_share"],
         "--set software.memory.fp32_in_place=true": ["did you mean [memory] update_fp32_in_place?"],
-        "--set software.memory.update_flat=true": ["did you mean [memory] update_flat_tensor?"],
+        "--set software.memory.update_flat=true":
+            ["did you mean [memory] update_flat_tensor or update_flat_parts?"],
         "--set software.memory.gradient_sum_type=planned": ["must be one of fp32, made"],
         "--set software.attention.kernel=fa9": ["must be one of fused, unfused"],
         "--software kernel.ini": ["kernel.ini: [attention] kernel = fa2, fa9: must be one of "],

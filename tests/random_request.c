@@ -408,6 +408,14 @@ draw_orders(struct mw_settings *s, int64_t layers, guint32 seed)
         draw_whole(s, layers, seed / 16);
 }
 
+/* Settings that count layers count those that a stage has. */
+static void
+count_layers(struct mw_settings *s, int64_t layers)
+{
+    s->checkpoint_interval = MIN(s->checkpoint_interval, layers);
+    s->recompute_layers = MIN(s->recompute_layers, MAX(1, layers / s->pp));
+}
+
 /* Where layers may be recomputed or not, and none is said, some are. */
 static void
 name_layers(struct mw_settings *s, int64_t layers, guint32 seed)
@@ -420,6 +428,15 @@ name_layers(struct mw_settings *s, int64_t layers, guint32 seed)
             mw_layer_set_add(&s->recompute_set, layer);
 }
 
+/* Some software updates by a kernel for each operation, and casts and clips beside it. */
+void
+random_request_update(struct mw_hardware *hardware, guint32 seed)
+{
+    hardware->update_passes = 1 + seed % 4 * 0.9;
+    hardware->update_unfused = seed / 4 % 3 * 0.5;
+    hardware->update_unfused_other = seed / 12 % 2;
+}
+
 /* Most software sums up slices beside products, and slices share tokens more often than not. */
 static void
 draw_slices(struct random_request *request)
@@ -428,6 +445,7 @@ draw_slices(struct random_request *request)
 
     request->hardware.tensor_overlap = request->seed % 3 != 0;
     request->hardware.tensor_parts = request->seed % 2;
+    random_request_update(&request->hardware, request->seed);
     if (s->tp > 1 && s->seq % s->tp == 0)
         s->sequence_parallel = request->seed % 7 < 4;
 }
@@ -591,6 +609,7 @@ random_request_init(struct random_request *request, guint32 seed)
     request->settings.update_beside = seed % 4 == 3 && may_update_beside(&request->settings);
     draw_orders(&request->settings, request->model.layers, seed);
     name_layers(&request->settings, request->model.layers, seed);
+    count_layers(&request->settings, request->model.layers);
     request->settings.share_slots = seed % 5 < 3;
     draw_slices(request);
     draw_groups(request);

@@ -44,6 +44,8 @@ char *random_request_text(const struct random_request *request);
 struct mw_plan *unchecked_plan_copy(const struct mw_plan *plan);
 
 struct mw_hardware test_hardware(const char *profile);
+/* As some software updates on it. */
+void random_request_update(struct mw_hardware *hardware, guint32 seed);
 /* Makes its rates up. */
 void random_rates(GRand *random, struct mw_hardware *hardware);
 /* One whose capacities are made up too. */

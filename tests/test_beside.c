@@ -141,6 +141,7 @@ compare(guint32 seed)
     struct random_request request;
 
     random_request_init(&request, seed);
+    random_request_update(&request.hardware, 0);
     request.hardware.gpu_host_sm_share = 0;
     request.hardware.gpu_copy_sm_share = request.hardware.gpu_nvme_sm_share = 0;
     request.settings.dpu_start = MW_AUTO;

@@ -49,7 +49,7 @@ check_requests(guint32 first_seed, int plans, bool stages)
             random_request_stages(&request);
         if (mw_model_can_spread(&request.model)) {
             request.settings.gate = (enum mw_gating)(seed % MW_GATING_COUNT);
-            request.settings.capacity_factor = seed % 3 ? 0 : 0.5 + (double)(seed % 4) / 4;
+            request.settings.capacity_factor = seed % 3 ? MW_AUTO : 0.5 + (double)(seed % 4) / 4;
         }
         random_request_name(&request);
         g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);

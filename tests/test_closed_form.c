@@ -243,6 +243,8 @@ draw_request(struct random_request *request, guint32 seed)
     random_request_init(request, seed);
     request->model = even_model(random);
     request->settings = even_settings(random, seed);
+    request->settings.checkpoint_interval =
+        MIN(request->settings.checkpoint_interval, request->model.layers);
     if (request->settings.tp == 1 && request->settings.optimizer != MW_OPTIMIZER_MUON)
         mix_layers(&request->model, seed);
     recompute_beside_whole(request, seed);
@@ -252,6 +254,7 @@ draw_request(struct random_request *request, guint32 seed)
     request->hardware.tensor_overlap = seed % 3 > 0;
     request->hardware.tensor_parts = seed % 2;
     request->hardware.reduced_type = (int)(seed / 3 % MW_REDUCED_TYPE_COUNT);
+    random_request_update(&request->hardware, seed);
     share_sequences(request, seed);
     random_request_take_turns(request);
     if (pick(random, 0, 1))
@@ -463,10 +466,16 @@ test_gate_bytes(void)
         enum mw_gating gate;
         double factor;
         int64_t rows;
-    } rows[] = {{MW_GATING_TOP_K, 0, 2 * 2048},          {MW_GATING_NOISY_TOP_K, 0, 2 * 2048},
-                {MW_GATING_SWITCH, 0, 8 * 256},          {MW_GATING_SWITCH, 1.25, 8 * 320},
-                {MW_GATING_GSHARD, 0, 8 * 512},          {MW_GATING_EXPERT_CHOICE, 0, 8 * 512},
-                {MW_GATING_EXPERT_CHOICE, 1.5, 8 * 768}, {MW_GATING_HIERARCHICAL, 0, 2 * 2048}};
+    } rows[] = {{MW_GATING_TOP_K, MW_AUTO, 2 * 2048},
+                {MW_GATING_NOISY_TOP_K, MW_AUTO, 2 * 2048},
+                {MW_GATING_SWITCH, MW_AUTO, 8 * 256},
+                {MW_GATING_SWITCH, 1.25, 8 * 320},
+                {MW_GATING_GSHARD, MW_AUTO, 8 * 512},
+                {MW_GATING_EXPERT_CHOICE, MW_AUTO, 8 * 512},
+                {MW_GATING_EXPERT_CHOICE, 1.5, 8 * 768},
+                {MW_GATING_HIERARCHICAL, MW_AUTO, 2 * 2048},
+                {MW_GATING_SWITCH, 0, 2048},
+                {MW_GATING_GSHARD, 0, 2 * 2048}};
     struct random_request request;
 
     request_spread(&request, 1);

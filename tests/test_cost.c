@@ -2,6 +2,7 @@
 #include <glib.h>
 #include <math.h>
 
+#include "plan/optimizers.h"
 #include "sim/cost.h"
 #include "sim/kernels.h"
 #include "tests/comm_along.h"
@@ -709,6 +710,51 @@ test_whole_ns(void)
     mw_plan_free(b.plan);
 }
 
+/* Bytes per parameter by hand: AdamW moves 28 fused, and 80 with a kernel for each operation. */
+static void
+test_updates(void)
+{
+    static const struct {
+        double passes, unfused, unfused_other;
+        int optimizer;
+        double fused, bytes;
+    } rows[] = {
+        {1, 0, 0, MW_OPTIMIZER_ADAMW, 28, 28},
+        {2.9, 1, 1, MW_OPTIMIZER_ADAMW, 28, 2.9 * 28},
+        /* ideal software: each in one kernel */
+        {1, 0, 0, MW_OPTIMIZER_LION, 20, 20},
+        {1, 0, 0, MW_OPTIMIZER_ADAFACTOR, 12, 12},
+        {1, 0, 0, MW_OPTIMIZER_ADAFACTOR_PURE, 6, 6},
+        /* a kernel for each operation, and 12 bytes that clip */
+        {92 / 28.0, 1, 1, MW_OPTIMIZER_ADAMW, 28, 92},
+        {92 / 28.0, 1, 1, MW_OPTIMIZER_ADAMW_16BIT, 20, 52 + 12},
+        {92 / 28.0, 1, 1, MW_OPTIMIZER_ADAMW_PURE, 14, 40 + 12},
+        {92 / 28.0, 1, 1, MW_OPTIMIZER_ADAMW_8BIT, 16 + 16 / 2048.0, 16 + 16 / 2048.0 + 12},
+        {92 / 28.0, 1, 1, MW_OPTIMIZER_SGD, 12, 12 + 12},
+        {92 / 28.0, 1, 1, MW_OPTIMIZER_MOMENTUM, 20, 32 + 12},
+        {92 / 28.0, 1, 1, MW_OPTIMIZER_LION, 20, 76 + 12},
+        {92 / 28.0, 1, 1, MW_OPTIMIZER_SM3, 20, 84 + 12},
+        {92 / 28.0, 1, 1, MW_OPTIMIZER_MUON, 20, 44 + 12},
+        /* fused kernels of all that have some, with casts and clips of 14 */
+        {1.5, 0, 1, MW_OPTIMIZER_LION, 20, 20 + 14},
+        {1.5, 0, 1, MW_OPTIMIZER_ADAFACTOR, 12, 76 + 14},
+        {1.5, 0, 1, MW_OPTIMIZER_ADAFACTOR_PURE, 6, 94 + 14},
+        /* half of the updates; no more than the figure of AdamW has */
+        {54 / 28.0, 0.5, 1, MW_OPTIMIZER_LION, 20, 20 + 28},
+        {54 / 28.0, 1, 1, MW_OPTIMIZER_LION, 20, 20 + 28},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        struct mw_hardware hardware = {.update_passes = rows[i].passes,
+                                       .update_unfused = rows[i].unfused,
+                                       .update_unfused_other = rows[i].unfused_other};
+        double passes = mw_cost_update_passes(&hardware, rows[i].optimizer);
+        g_assert_cmpfloat_with_epsilon(mw_optimizer_fused_bytes(rows[i].optimizer), rows[i].fused,
+                                       1e-9);
+        g_assert_cmpfloat_with_epsilon(passes * rows[i].fused, rows[i].bytes, 1e-9);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -739,5 +785,6 @@ main(int argc, char **argv)
     g_test_add_func("/cost/heads", test_heads);
     g_test_add_func("/cost/whole-ns", test_whole_ns);
     g_test_add_func("/cost/mixed", test_mixed);
+    g_test_add_func("/cost/updates", test_updates);
     return g_test_run();
 }

@@ -404,8 +404,8 @@ test_quantization(void)
         {"{\"quant_method\": \"bitsandbytes\", \"load_in_8bit\": true, \"load_in_4bit\": false}",
          "bitsandbytes", 8},
         {"{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]}", "fp8", 8},
-        {"{\"bits\": -3}", "", 0},
-        {"{\"quant_method\": 7, \"bits\": \"x\"}", "", 0},
+        {"{\"quant_method\": null, \"bits\": null, \"w_bit\": 3}", "", 3},
+        {"{}", "", 0},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
@@ -423,6 +423,41 @@ test_quantization(void)
     }
 }
 
+/* Weights that are said to be quantized in a way that nobody can read are no weights of 16 bits. */
+static void
+test_quantization_refused(void)
+{
+    static const struct {
+        const char *value, *message;
+    } rows[] = {
+        {"\"gptq\"",
+         "config.json: key \"quantization_config\": value \"gptq\": must be an object "
+         "with the method and its bits, such as {\"quant_method\": \"gptq\", \"bits\": 4}"},
+        {"4", "value 4: must be an object"},
+        {"true", "value true: must be an object"},
+        {"[{\"bits\": 4}]", "value [{\"bits\":4}]: must be an object"},
+        {"{\"quant_method\": 5}", "config.json: \"quantization_config\": key \"quant_method\": "
+                                  "value 5: must be a string"},
+        {"{\"quant_method\": {}}", "\"quant_method\": value {}: must be a string"},
+        {"{\"bits\": -3}", "\"bits\": value -3: must be a whole number from 1 to 64"},
+        {"{\"bits\": \"4\"}", "\"bits\": value \"4\": must be a whole number"},
+        {"{\"bits\": 4, \"w_bit\": [4]}", "\"w_bit\": value [4]: must be a whole number"},
+        {"{\"bits\": 4, \"load_in_4bit\": 1}", "\"load_in_4bit\": value 1: must be true or false"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text = g_strdup_printf(
+            "{\"model_type\": \"llama\", \"quantization_config\": %s, " LLAMA_KEYS "}",
+            rows[i].value);
+        g_autoptr(GError) error = NULL;
+        struct mw_model model;
+        g_assert_false(parse(text, &model, &error));
+        g_assert_error(error, MW_ERROR, MW_ERROR_INVALID);
+        g_assert_nonnull(strstr(error->message, rows[i].message));
+        g_assert_null(strchr(error->message, '\n'));
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -437,5 +472,6 @@ main(int argc, char **argv)
     g_test_add_func("/model/config/unread", test_unread);
     g_test_add_func("/model/config/windows-used", test_windows_used);
     g_test_add_func("/model/config/quantization", test_quantization);
+    g_test_add_func("/model/config/quantization/refused", test_quantization_refused);
     return g_test_run();
 }

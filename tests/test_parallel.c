@@ -348,6 +348,7 @@ test_engine(void)
     for (size_t i = 0; i < G_N_ELEMENTS(plans); i++) {
         struct mw_settings s = lib.question.settings, complete;
         s.tp = plans[i].tp;
+        s.sequence_parallel = 1;
         s.pp = plans[i].pp;
         s.micro_batch = (double)plans[i].sequences / (double)s.tp;
         s.global_batch = 768;

@@ -81,6 +81,7 @@ test_table(void)
         g_assert_cmpint(setting->offset + setting->size, <=, sizeof(struct mw_settings));
         g_assert_true(setting->choices ? setting->kind == MW_SETTING_CHOICE ||
                                              setting->kind == MW_SETTING_INTEGER ||
+                                             setting->kind == MW_SETTING_REAL ||
                                              setting->kind == MW_SETTING_LAYERS
                                        : setting->kind != MW_SETTING_CHOICE);
         g_assert_null(strchr(help, '{'));

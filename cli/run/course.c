@@ -135,6 +135,30 @@ shard_group(const struct mw_plan *plan)
                                                 : (uint64_t)MW_AUTO;
 }
 
+/* Of a part of the model: bits of its operators whose own parameters are trained, and one that says
+ * that there are others. */
+static uint64_t
+trained_bits(const struct mw_plan *plan)
+{
+    uint64_t trained = 0;
+    bool some = false;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        some |= !plan->tensors[t].trainable;
+        for (int o = 0; plan->tensors[t].trainable && o < MW_OPERATOR_COUNT; o++)
+            if (plan->tensors[t].operators >> o & 1 && mw_operator_names_params(o) &&
+                !mw_operator_row(o)->adapts)
+                trained |= UINT64_C(1) << o;
+    }
+    return some ? trained | CLI_RUN_TRAINED_SOME : 0;
+}
+
+static bool
+is_known(int which, uint64_t value)
+{
+    return which != CLI_FIXED_TRAINED || value != CLI_RUN_TRAINED_UNKNOWN;
+}
+
 static void
 take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
 {
@@ -151,6 +175,8 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_KEPT_BITS] = s->kept_encodings ? 8 : 16;
     now[CLI_FIXED_WEIGHT_BITS] = narrow_dtype(training->answer->plan);
     now[CLI_FIXED_CAPACITY] = capacity_bits(s);
+    now[CLI_FIXED_TRAINED] =
+        training->stages > 1 ? CLI_RUN_TRAINED_UNKNOWN : trained_bits(training->answer->plan);
     now[CLI_FIXED_SLICES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_TP);
     now[CLI_FIXED_STAGES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_PP);
     now[CLI_FIXED_SHARERS] = MAX(1, s->context_ranks);
@@ -249,7 +275,8 @@ cli_run_course_fields(const struct cli_training *training, struct mw_commit_fiel
     take_course(training, course);
     take_digits(training, digits);
     for (int i = 0; i < CLI_FIXEDS; i++)
-        if (i != CLI_FIXED_TYPE && i != CLI_FIXED_OPTIMIZER) /* the trainer's own */
+        if (i != CLI_FIXED_TYPE && i != CLI_FIXED_OPTIMIZER && /* the trainer's own */
+            is_known(i, fixed[i]))
             fields[count++] = mw_commit_field(cli_run_fixed[i].field, fixed[i]);
     for (int i = 0; i < CLI_COURSES; i++)
         fields[count++] = mw_commit_field(cli_run_courses[i].field, course[i]);
@@ -297,7 +324,8 @@ cli_run_course_list_fixed(const struct cli_training *training, GPtrArray *phrase
     take_fixed(training, fixed);
     for (int i = 0; i < CLI_FIXEDS; i++) {
         g_autofree char *text = fixed_text(i, fixed);
-        g_ptr_array_add(phrases, phrase_of(&cli_run_fixed[i], fixed[i], text));
+        if (is_known(i, fixed[i]))
+            g_ptr_array_add(phrases, phrase_of(&cli_run_fixed[i], fixed[i], text));
     }
 }
 
@@ -390,6 +418,8 @@ refuse_fixed(const struct cli_training *training, const struct fixed_differences
 static bool
 is_another(int which, const uint64_t was[CLI_FIXEDS], const uint64_t is[CLI_FIXEDS])
 {
+    if (!is_known(which, was[which]) || !is_known(which, is[which]))
+        return false;
     return which == CLI_FIXED_BATCH
                ? was[which] * ranks_of_batch(is) != is[which] * ranks_of_batch(was)
                : was[which] != is[which];
@@ -406,6 +436,8 @@ compare_fixed(const struct cli_training *training, struct fixed_differences *d)
     take_fixed(training, now);
     for (int i = 0; i < CLI_FIXEDS; i++) {
         if (!then->has_fixed[i] || !is_another(i, then->fixed, now))
+            continue;
+        if (i == CLI_FIXED_TRAINED && !then->of_checkpoint) /* the run's description says more */
             continue;
         const struct cli_run_field *row = &cli_run_fixed[i];
         const char *what = row->what;

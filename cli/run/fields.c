@@ -75,6 +75,7 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
                                 CLI_FIELD_YES, 0, 1},
     [CLI_FIXED_CAPACITY] = {"capacity-factor", "--capacity-factor", CLI_FIELD_REAL_OR_NONE, 0,
                             MW_DECODER_EXPERTS_MAX},
+    [CLI_FIXED_TRAINED] = {"trained", "--train", CLI_FIELD_TRAINED, 0, 0},
 };
 
 /* Each row takes the option's name and range. */
@@ -152,8 +153,7 @@ name_of(enum cli_field_kind kind, uint64_t value)
 static bool
 is_real(enum cli_field_kind kind)
 {
-    return kind == CLI_FIELD_REAL || kind == CLI_FIELD_REAL_OR_NONE ||
-           kind == CLI_FIELD_LOSS_SCALE;
+    return kind == CLI_FIELD_REAL || kind == CLI_FIELD_REAL_OR_NONE || kind == CLI_FIELD_LOSS_SCALE;
 }
 
 /* Shows a value even if it is out of range. */
@@ -164,10 +164,23 @@ number_text(enum cli_field_kind kind, uint64_t bits)
                          : g_strdup_printf("%" PRIu64, bits);
 }
 
+/* The operators that are trained; adapters are compared by their own names. */
+static char *
+trained_text(uint64_t trained)
+{
+    GString *text = g_string_new(NULL);
+
+    for (int i = 0; i < MW_OPERATOR_COUNT; i++)
+        if (trained >> i & 1)
+            g_string_append_printf(text, "%s%s", text->len ? "," : "", mw_operator_name(i));
+    return g_string_free(text->len ? text : g_string_assign(text, "lora"), FALSE);
+}
+
 bool
 cli_run_field_is_none(const struct cli_run_field *row, uint64_t bits)
 {
-    return row->kind == CLI_FIELD_DIGEST || row->kind == CLI_FIELD_REAL_OR_NONE
+    return row->kind == CLI_FIELD_DIGEST || row->kind == CLI_FIELD_TRAINED ||
+                   row->kind == CLI_FIELD_REAL_OR_NONE
                ? !bits
                : row->kind == CLI_FIELD_WHOLE_OR_NONE && (int64_t)bits == MW_AUTO;
 }
@@ -178,9 +191,11 @@ cli_run_field_text(const struct cli_run_field *row, uint64_t bits)
     if (row->kind >= CLI_FIELD_YES)
         return g_strdup(name_of(row->kind, bits));
     if (cli_run_field_is_none(row, bits))
-        return g_strdup("none");
+        return g_strdup(row->kind == CLI_FIELD_TRAINED ? "all" : "none");
     if (row->kind == CLI_FIELD_DIGEST)
         return g_strdup_printf("of digest %016" PRIx64, bits);
+    if (row->kind == CLI_FIELD_TRAINED)
+        return trained_text(bits);
     return row->kind == CLI_FIELD_LOSS_SCALE && !bits ? g_strdup("dynamic")
                                                       : number_text(row->kind, bits);
 }
@@ -201,7 +216,7 @@ is_in_range(const struct cli_run_field *row, uint64_t bits)
 {
     const double real = cli_run_field_real(bits);
 
-    if (row->kind == CLI_FIELD_DIGEST)
+    if (row->kind == CLI_FIELD_DIGEST || row->kind == CLI_FIELD_TRAINED)
         return true;
     if (row->kind == CLI_FIELD_LOSS_SCALE)
         return !bits || mw_loss_scale_is_one(real);

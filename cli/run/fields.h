@@ -13,6 +13,10 @@
 #define CLI_RUN_SEQUENCES "sequences" /* number of sequences used so far */
 #define CLI_RUN_TOKENS "tokens"       /* number of tokens in the data */
 
+/* Of bits of operators that are trained: not all are; a stage of a pipeline does not know. */
+#define CLI_RUN_TRAINED_SOME (UINT64_C(1) << 62)
+#define CLI_RUN_TRAINED_UNKNOWN UINT64_MAX
+
 /* What a resume must not change, in the order of the fingerprint. */
 enum cli_fixed {
     CLI_FIXED_KIND,
@@ -56,6 +60,7 @@ enum cli_fixed {
     CLI_FIXED_EXPERTS_PER_TOKEN,
     CLI_FIXED_RENORMALIZES,
     CLI_FIXED_CAPACITY,
+    CLI_FIXED_TRAINED,
     CLI_FIXEDS
 };
 
@@ -75,6 +80,7 @@ enum cli_field_kind {
     CLI_FIELD_REAL_OR_NONE, /* none: 0 */
     CLI_FIELD_LOSS_SCALE,   /* 0: dynamic; else a power of two */
     CLI_FIELD_DIGEST,       /* of something too long for a record; 0: there is none */
+    CLI_FIELD_TRAINED,      /* bits of operators that are trained; 0: all are */
     /* Numbers that stand for names. */
     CLI_FIELD_YES,
     CLI_FIELD_SHAPE,

@@ -172,6 +172,8 @@ def used(row):
     said = []
     if "without flash" in row["attention"] or plain_xla:
         said += ["--set", "software.attention.kernel=unfused"]
+    if software_of(row) in ("megatron", "nanotron") and whole(row, "tp", 1) > 1:
+        said += ["--sequence-parallel", "on"]  # its scripts and configurations ask for it
     if row["source"] == "flash-attention":  # its scripts take its own loss (training/README.md)
         said += ["--set", "software.memory.logit_bytes=2"]
     return said

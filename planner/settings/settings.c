@@ -37,6 +37,7 @@ mw_settings_init(struct mw_settings *settings)
         .pp = 1,
         .cp = 1,
         .ep = 1,
+        .capacity_factor = MW_AUTO,
         .micro_batch = MW_AUTO,
         .global_batch = MW_AUTO,
         .step_tokens_max = MW_AUTO,

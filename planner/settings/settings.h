@@ -149,7 +149,8 @@ struct mw_settings {
     int cp_kind;            /* enum mw_context, default MW_CONTEXT_RING */
     int64_t ep;             /* data-parallel ranks over which experts are spread, default 1 */
     double capacity_factor; /* rows of each expert, as a multiple of an even share of a
-                             * micro-batch's tokens: others are dropped; 0 or less: no limit */
+                             * micro-batch's tokens: others are dropped; 0: no limit; MW_AUTO: as
+                             * the gate has it */
     enum mw_gating gate;    /* of mixtures, default MW_GATING_TOP_K */
     bool tp_fixed;          /* by a file: another value is refused */
     double micro_batch;     /* sequences per GPU, times tp and cp whole; MW_AUTO: most that fit */
@@ -249,12 +250,12 @@ void mw_settings_adapt(const struct mw_settings *settings, struct mw_decoder *de
 /* GPUs with sequences of their own, tensor slices counted: the stages of a pipeline work on the
  * same ones.  Sequences per step = micro_batch * these * grad_accum. */
 double mw_settings_batch_gpus(const struct mw_settings *settings);
-/* As stated, or what the gate of mixtures has where none is. */
+/* As stated, or what the gate of mixtures has where nothing is; 0: no limit. */
 static inline double
 mw_settings_capacity_factor(const struct mw_settings *settings)
 {
-    return settings->capacity_factor > 0 ? settings->capacity_factor
-                                         : mw_gate_row(settings->gate)->capacity_factor;
+    return settings->capacity_factor >= 0 ? settings->capacity_factor
+                                          : mw_gate_row(settings->gate)->capacity_factor;
 }
 /* GPUs that share a micro-batch: its slices, and parts of its sequences. */
 static inline int64_t

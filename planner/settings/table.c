@@ -41,6 +41,7 @@ static const struct mw_setting_choice recompute_choices[] = {
     {"fewest", MW_RECOMPUTE_FEWEST}, {"auto", MW_RECOMPUTE_FASTEST}, {NULL, 0}};
 static const struct mw_setting_choice data_parallel_choices[] = {
     {"sync", MW_DATA_PARALLEL_SYNC}, {"async", MW_DATA_PARALLEL_ASYNC}, {NULL, 0}};
+static const struct mw_setting_choice capacity_choices[] = {{"none", 0}, {NULL, 0}};
 static const struct mw_setting_choice overlap_choices[] = {{"on", 1}, {"off", 0}, {NULL, 0}};
 static const struct mw_setting_choice context_choices[] = {
     {"ring", MW_CONTEXT_RING}, {"all-to-all", MW_CONTEXT_ALL_TO_ALL}, {NULL, 0}};
@@ -98,7 +99,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_BATCH, "sequence-parallel", MW_SETTING_CHOICE, FIELD(sequence_parallel), 0, 0,
      NULL, overlap_choices, "on|off",
      "with {tp}: each GPU computes and keeps its part of the tokens where tensors are not sliced, "
-     "in norms, residuals and dropout (default: as the software does)"},
+     "in norms, residuals and dropout (default: as the software does; on with {ep})"},
     {MW_SETTINGS_BATCH, "pp", MW_SETTING_INTEGER, FIELD(pp), 1, 1024, NULL, NULL, "N",
      "divide the layers into a pipeline of N stages, each on its own GPUs, which {grad-accum} "
      "micro-batches pass (default 1: no pipeline)"},
@@ -119,12 +120,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "other tokens by all-to-alls (expert parallelism; default 1: every GPU has all experts of a "
      "layer)"},
     {MW_SETTINGS_BATCH, "capacity-factor", MW_SETTING_REAL, FIELD(capacity_factor), 0.01, 100,
-     "none", NULL, "CF|none",
+     "auto", capacity_choices, "CF|none|auto",
      "give each expert of a mixture room for CF times an even share of a micro-batch's tokens: "
-     "less "
-     "is filled up, and more is dropped (GShard, Switch; default none: no limit, and as many "
-     "tokens "
-     "for each expert)"},
+     "less is filled up, and more is dropped (GShard, Switch); none: no limit, and as many tokens "
+     "for each expert (default auto: as the gate has it, 1 or none)"},
     {MW_SETTINGS_BATCH, "gate", MW_SETTING_GATE, FIELD(gate), 0, 0, NULL, NULL, "KIND",
      "how tokens and the experts of a mixture find each other: `memwall list gates` lists the "
      "kinds, "
@@ -395,6 +394,12 @@ is_batch(const struct mw_setting *setting)
     return setting->offset == offsetof(struct mw_settings, micro_batch);
 }
 
+static bool
+recomputes_layers(const struct mw_setting *setting)
+{
+    return setting->offset == offsetof(struct mw_settings, recompute_layers);
+}
+
 /* A fraction of a sequence per GPU can make whole sequences where GPUs share a micro-batch. */
 static bool
 is_whole(const struct mw_setting *setting, bool sliced)
@@ -422,6 +427,8 @@ how_else(const struct mw_setting *setting, const char *text, bool whole)
         g_string_append_printf(words, " or %s", choice->name);
     if (setting->open)
         g_string_append_printf(words, " or %s", setting->open);
+    if (recomputes_layers(setting) && end && !*end && value == 0)
+        mw_spelled_append(words, "; {activation-checkpoint-interval=0} recomputes none");
     return g_string_free(words, FALSE);
 }
 
@@ -958,6 +965,15 @@ read_layers(const struct mw_setting *setting, const char *text, struct mw_settin
                      setting->name, text, MW_LAYER_SET_MAX - 1);
 }
 
+static void
+store_number(const struct mw_setting *setting, struct mw_settings *settings, double value)
+{
+    if (setting->kind == MW_SETTING_REAL || setting->kind == MW_SETTING_COUNT)
+        *(double *)((char *)settings + setting->offset) = value;
+    else
+        store_integer(setting, settings, (int64_t)value);
+}
+
 bool
 mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
                 struct mw_settings *settings, GError **error)
@@ -998,14 +1014,11 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
     for (const struct mw_setting_choice *choice = setting->choices; choice && choice->name;
          choice++)
         if (!strcmp(text, choice->name)) {
-            store_integer(setting, settings, choice->value);
+            store_number(setting, settings, (double)choice->value);
             return true;
         }
     if (!parse_number(setting, text, sliced, &value, error))
         return false;
-    if (setting->kind == MW_SETTING_REAL || setting->kind == MW_SETTING_COUNT)
-        *(double *)((char *)settings + setting->offset) = value;
-    else
-        store_integer(setting, settings, value);
+    store_number(setting, settings, value);
     return true;
 }

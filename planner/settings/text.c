@@ -32,11 +32,15 @@ integer_text(const struct mw_setting *setting, const char *field)
 }
 
 static char *
-real_text(const char *field)
+real_text(const struct mw_setting *setting, const char *field)
 {
     double value;
 
     memcpy(&value, field, sizeof value);
+    for (const struct mw_setting_choice *choice = setting->choices; choice && choice->name;
+         choice++)
+        if ((double)choice->value == value)
+            return g_strdup(choice->name);
     return mw_typed(value);
 }
 
@@ -83,7 +87,7 @@ mw_setting_text(const struct mw_setting *setting, const struct mw_settings *sett
         return integer_text(setting, field);
     case MW_SETTING_REAL:
     case MW_SETTING_COUNT:
-        return real_text(field);
+        return real_text(setting, field);
     case MW_SETTING_PLACEMENT:
         return mw_placement_text((const struct mw_placement *)(const void *)field);
     case MW_SETTING_DEPTHS:

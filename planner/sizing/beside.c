@@ -361,11 +361,14 @@ update_copies(const struct mw_sizing *sizing)
 }
 
 /* Optimizers that keep a number for each row and column of a matrix keep one for each element of
- * what is no matrix, such as one tensor of all parameters that a rank updates. */
+ * what is no matrix, such as one tensor of all parameters that a rank updates, or its part of each
+ * as a row. */
 static double
 whole_moments(const struct mw_sizing *sizing, enum mw_tier tier)
 {
-    bool flat = sizing->hardware->memory_use.updates_flat_tensor;
+    bool parts = sizing->optimizer_partitioned && sizing->shards > 1;
+    bool flat = sizing->hardware->memory_use.updates_flat_tensor ||
+                (sizing->hardware->memory_use.updates_flat_parts && parts);
 
     return flat && mw_optimizer_has_vectors(sizing->settings.optimizer)
                ? mw_sizing_state_elements(sizing, tier) *

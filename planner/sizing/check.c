@@ -440,6 +440,11 @@ check_gate(const struct mw_model *model, const struct mw_settings *s, GError **e
         return mw_refuse(error, "{gate=%s}: model %s has no experts%s; give {gate=%s}", gate->name,
                          model->name, model->experts ? " whose layers are known here" : "",
                          mw_gate_name(MW_GATING_TOP_K));
+    if (gate->experts_choose && s->capacity_factor == 0)
+        return mw_refuse(error,
+                         "{capacity-factor=none}: with {gate=%s} an expert takes as many tokens as "
+                         "it has room for; give a number up to %.3g, or auto",
+                         gate->name, floor(100 * most) / 100);
     if (!check_groups_of_experts(model, s, error))
         return false;
     return !gate->experts_choose || s->capacity_factor <= most ||
