@@ -65,6 +65,9 @@ struct mw_decoder {
     bool router_renormalizes; /* the probabilities of those that a token visits are divided by their
                                * sum: Mixtral; else they are the router's own: Switch
                                * (arXiv 2101.03961, Eq. 2) */
+    /* Coefficients of the losses that are added (docs/MODEL.md 2.18), 0: there is none: of experts
+     * that are visited unevenly, and of large scores. */
+    double router_aux_loss, router_z_loss;
     /* Adapters (struct mw_trained of plan/operators.h). */
     int64_t lora_rank;     /* 0: none */
     double lora_alpha;     /* their results are multiplied by alpha / rank */
@@ -76,6 +79,12 @@ struct mw_decoder {
     bool copies_embedding; /* of a stage of a pipeline whose model is tied: the logits have a matrix
                             * of their own, which is as the embedding's in the first stage */
 };
+
+static inline bool
+mw_decoder_has_router_losses(const struct mw_decoder *decoder)
+{
+    return decoder->router_aux_loss > 0 || decoder->router_z_loss > 0;
+}
 
 static inline bool
 mw_decoder_is_slice(const struct mw_decoder *decoder)
@@ -180,5 +189,6 @@ mw_decoder_expert_rows(const struct mw_decoder *decoder, int64_t tokens)
 #define MW_DECODER_ALPHA_MAX 1e6
 #define MW_DECODER_ALPHA_MIN 1e-3
 #define MW_DECODER_EXPERTS_MAX 1024
+#define MW_DECODER_LOSS_MAX 1e6 /* a coefficient */
 
 #endif

@@ -21,7 +21,8 @@ static const struct mw_gate_row rows[MW_GATING_COUNT] = {
     [MW_GATING_SWITCH] = {.name = "switch",
                           .visits = 1,
                           .capacity_factor = 1,
-                          .features = MW_HAS(ROUTER_FP32) | MW_HAS(ROUTER_SUMS),
+                          .features = MW_HAS(ROUTER_FP32),
+                          .layer_loss = 0.01,
                           .choice = "a token takes the expert with its largest score",
                           .adds = "a router in fp32, a loss of balance",
                           .capacity = "t cf / E tokens of an expert, cf 1 unless stated",
@@ -30,7 +31,8 @@ static const struct mw_gate_row rows[MW_GATING_COUNT] = {
                           .visits = 2,
                           .capacity_factor = 1,
                           .may_skip = true,
-                          .features = MW_HAS(ROUTER_DRAWS) | MW_HAS(ROUTER_SUMS),
+                          .features = MW_HAS(ROUTER_DRAWS),
+                          .layer_loss = 0.01,
                           .choice =
                               "a token takes the expert with its largest score, and the second "
                               "one by a draw, with a probability of twice its weight",

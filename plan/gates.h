@@ -30,6 +30,7 @@ struct mw_gate_row {
     bool experts_choose;    /* tokens, as many as there is room for: all rows are filled, and what
                              * is too much for a token's experts is no drop */
     bool may_skip;          /* a token's second expert is left out at random */
+    double layer_loss;      /* coefficient of each layer's loss of balance where none is stated */
     mw_features features;   /* of the operators of a mixture: what they have beside the router */
     const char *choice, *adds, *capacity, *source; /* for people */
 };

@@ -234,7 +234,10 @@ static const struct mw_operator_parameter mlp_up_parameters[] = {
  * Algorithm 1).
  *
  * Experts that choose (Zhou et al., arXiv 2202.09368, Sec. 3.2) read the probabilities for a top-k
- * over the tokens. */
+ * over the tokens.
+ *
+ * The loss of large scores (ST-MoE, arXiv 2202.08906, Eq. 5) is of the logarithm of the sum that
+ * the softmax divides by, of each token: written and kept, read for the loss and backward. */
 static const struct mw_operator_pass mlp_up_passes[] = {
     PASS(HIDDEN, .kept = 1, .of_weights = true, .when = MW_HAS(MLP_KEEPS_INPUT)),
     PASS(UP, .backward = 1, .of_weights = true, .when = MW_HAS(MLP_BIAS)),
@@ -259,6 +262,8 @@ static const struct mw_operator_pass mlp_up_passes[] = {
          .when = MW_HAS(ROUTER_DRAWS)),
     PASS(EXPERTS, .forward = 1, .launches = 1, .element = MW_ELEMENT_FP32,
          .when = MW_HAS(ROUTER_BY_EXPERT)),
+    PASS(ONE, .forward = 2, .backward = 1, .kept = 1, .launches = 1, .element = MW_ELEMENT_FP32,
+         .when = MW_HAS(ROUTER_Z)),
     END,
 };
 

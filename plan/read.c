@@ -141,6 +141,10 @@ read_decoder(struct mw_plan_reader *reader, struct mw_plan *plan)
         decoder->router_renormalizes = mw_plan_reader_skip(reader, "renormalized");
         if (mw_plan_reader_skip(reader, "capacity"))
             decoder->rows_of_expert = read_i64(reader, NULL);
+        if (mw_plan_reader_skip(reader, "aux-loss"))
+            decoder->router_aux_loss = mw_plan_reader_real(reader, NULL);
+        if (mw_plan_reader_skip(reader, "z-loss"))
+            decoder->router_z_loss = mw_plan_reader_real(reader, NULL);
         if (mw_plan_reader_skip(reader, "spread"))
             decoder->spread.count = read_i64(reader, NULL);
     }

@@ -236,6 +236,10 @@ write_decoder(struct writer *writer, const struct mw_decoder *decoder)
         put_flag(writer, " renormalized", decoder->router_renormalizes);
         if (decoder->rows_of_expert)
             put_key(writer, " capacity ", decoder->rows_of_expert);
+        if (decoder->router_aux_loss > 0)
+            put_real(writer, " aux-loss ", decoder->router_aux_loss);
+        if (decoder->router_z_loss > 0)
+            put_real(writer, " z-loss ", decoder->router_z_loss);
         if (mw_decoder_is_spread(decoder))
             put_key(writer, " spread ", decoder->spread.count);
     }

@@ -14,7 +14,8 @@ struct mw_reference {
     int64_t sequences, seq;
 };
 
-/* Returns the mean loss over all tokens, those without a target counting as 0.  logits [T, V] and
+/* Returns the mean loss over all tokens, those without a target counting as 0, with losses of
+ * routers where the decoder has any.  logits [T, V] and
  * hidden [layers + 1, T, h] may be NULL; gradients, of the whole model, too. */
 double mw_reference_run(const struct mw_reference *reference, double *logits, double *hidden,
                         double *gradients);

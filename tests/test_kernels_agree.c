@@ -216,20 +216,24 @@ routing_in(int32_t *room, int64_t tokens, int64_t experts, int64_t visits)
                                .expert = room,
                                .row = room + copies,
                                .weight = (float *)(void *)(room + 2 * copies),
-                               .begin = room + 3 * copies};
+                               .begin = room + 3 * copies,
+                               .chosen = room + 3 * copies + experts + 1};
 }
 
 static void
 pass_router(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
     int64_t experts = MIN(a->columns, MW_DECODER_EXPERTS_MAX), visits = MIN(experts, 3);
-    g_autofree int32_t *room = g_new(int32_t, 3 * a->rows * visits + experts + 1);
+    g_autofree int32_t *room = g_new(int32_t, 3 * a->rows * visits + 2 * experts + 1);
+    g_autofree float *lse = g_new(float, a->rows);
     struct mw_routing routing = routing_in(room, a->rows, experts, visits);
 
     memcpy(a->full[0], a->full_in, (size_t)(a->rows * experts) * sizeof *a->full[0]);
-    k->router_softmax(a->full[0], a->rows, experts);
+    k->router_softmax(a->full[0], lse, a->rows, experts);
     k->route(&routing, a->full[0]);
-    k->router_backward(&routing, a->half[0], experts, a->full[0], a->full_in);
+    k->router_losses(&routing, a->wide + 2 * a->n, a->full[0], lse);
+    k->router_backward(&routing, a->half[0], experts, a->full[0], a->full_in,
+                       (struct mw_router_slopes){0.125f, 0.25f, lse});
     for (int64_t i = 0; i < a->rows * visits; i++) {
         a->full[1][i] = routing.weight[i];
         a->wide[i] = routing.row[i];
@@ -242,7 +246,7 @@ static void
 pass_copies(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
     int64_t tokens = a->rows / 2;
-    g_autofree int32_t *room = g_new(int32_t, 6 * tokens + 3);
+    g_autofree int32_t *room = g_new(int32_t, 6 * tokens + 5);
     struct mw_routing routing = routing_in(room, tokens, 2, 2);
 
     k->route(&routing, a->full_in);

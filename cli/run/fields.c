@@ -75,6 +75,10 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
                                 CLI_FIELD_YES, 0, 1},
     [CLI_FIXED_CAPACITY] = {"capacity-factor", "--capacity-factor", CLI_FIELD_REAL_OR_NONE, 0,
                             MW_DECODER_EXPERTS_MAX},
+    [CLI_FIXED_AUX_LOSS] = {"router-aux-loss", "--router-aux-loss-coef", CLI_FIELD_REAL, 0,
+                            MW_DECODER_LOSS_MAX},
+    [CLI_FIXED_Z_LOSS] = {"router-z-loss", "--router-z-loss-coef", CLI_FIELD_REAL, 0,
+                          MW_DECODER_LOSS_MAX},
 };
 
 /* Each row takes the option's name and range. */
@@ -152,8 +156,7 @@ name_of(enum cli_field_kind kind, uint64_t value)
 static bool
 is_real(enum cli_field_kind kind)
 {
-    return kind == CLI_FIELD_REAL || kind == CLI_FIELD_REAL_OR_NONE ||
-           kind == CLI_FIELD_LOSS_SCALE;
+    return kind == CLI_FIELD_REAL || kind == CLI_FIELD_REAL_OR_NONE || kind == CLI_FIELD_LOSS_SCALE;
 }
 
 /* Shows a value even if it is out of range. */

@@ -76,6 +76,15 @@ struct mw_routing {
     float *weight;                   /* of what that expert gives */
     int32_t *row;                    /* among the copies; -1: dropped */
     int32_t *begin;                  /* [experts + 1]: the first row of each, and the end */
+    int32_t *chosen;                 /* [experts]: choices of it, also those that are dropped */
+};
+
+/* What losses of the router add to the gradients of its scores: `aux` times the choices of an
+ * expert to that of its probability, and `z` times the token's lse (kernel_list.h) and its
+ * probability to that of a score. */
+struct mw_router_slopes {
+    float aux, z;
+    const float *lse; /* NULL: z is 0 */
 };
 
 bool mw_product_same(const struct mw_product *a, const struct mw_product *b);

@@ -234,6 +234,17 @@ whole_checkpoint(struct mw_trainer *trainer, const struct mw_op *op,
            storage->backend->copy(storage->device, to[1], from[1], rest, error);
 }
 
+/* What is computed again gives the same. */
+static double *
+router_losses_at(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    int64_t layers = trainer->plan->shape.decoder.layers;
+
+    return trainer->router_losses && op->layer >= 0 && op->phase != MW_PHASE_BACKWARD
+               ? trainer->router_losses + 2 * (op->micro_batch * layers + op->layer)
+               : NULL;
+}
+
 struct mw_compute
 mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -247,6 +258,7 @@ mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op)
         .sequences = trainer->plan->shape.sequences,
         .seq = mw_step_shape_seq(&trainer->plan->shape),
         .loss = trainer->loss,
+        .router_losses = router_losses_at(trainer, op),
         .shared = &trainer->variant->shared[mw_trainer_set(trainer, op)],
         .input = layer_activations(trainer, op, computed_from(trainer, 0))->x,
         .visits = trainer->visits.counts ? &trainer->visits : NULL,

@@ -354,6 +354,8 @@ shape_of(const struct mw_sizing *sizing)
         shape.has_decoder = false; /* experts that are spread, or have a capacity, of slices or of
                                     * parts of sequences, or that have adapters or another gate, are
                                     * no decoder's */
+    shape.decoder.router_aux_loss = sizing->shape.router_aux_loss;
+    shape.decoder.router_z_loss = sizing->shape.router_z_loss;
     if (shape.has_decoder && sizing->ep > 1)
         shape.decoder.spread.count = sizing->ep;
     if (shape.has_decoder && shape.decoder.experts && limited)

@@ -151,6 +151,8 @@ struct mw_settings {
     double capacity_factor; /* rows of each expert, as a multiple of an even share of a
                              * micro-batch's tokens: others are dropped; 0 or less: no limit */
     enum mw_gating gate;    /* of mixtures, default MW_GATING_TOP_K */
+    double router_aux_loss; /* coefficients of losses of their routers, 0: none; MW_AUTO: as the */
+    double router_z_loss;   /* model's file has them, or the gate */
     bool tp_fixed;          /* by a file: another value is refused */
     double micro_batch;     /* sequences per GPU, times tp and cp whole; MW_AUTO: most that fit */
     int64_t global_batch;   /* sequences per step; MW_AUTO: micro_batch *
@@ -256,6 +258,11 @@ mw_settings_capacity_factor(const struct mw_settings *settings)
     return settings->capacity_factor > 0 ? settings->capacity_factor
                                          : mw_gate_row(settings->gate)->capacity_factor;
 }
+struct mw_model;
+/* As stated, or what the model's file has, or what its gate has. */
+double mw_settings_router_aux_loss(const struct mw_settings *settings,
+                                   const struct mw_model *model);
+double mw_settings_router_z_loss(const struct mw_settings *settings, const struct mw_model *model);
 /* GPUs that share a micro-batch: its slices, and parts of its sequences. */
 static inline int64_t
 mw_settings_sharers(const struct mw_settings *settings)
