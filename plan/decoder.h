@@ -41,6 +41,16 @@ struct mw_spread {
     int64_t count, index;
 };
 
+/* How tokens and experts find each other: plan/gates.h. */
+enum mw_gating {
+    MW_GATING_TOP_K, /* as the model's type has it */
+    MW_GATING_NOISY_TOP_K,
+    MW_GATING_SWITCH,
+    MW_GATING_GSHARD,
+    MW_GATING_EXPERT_CHOICE,
+    MW_GATING_COUNT
+};
+
 struct mw_decoder {
     const struct mw_family *family; /* a family that can run; a plan's text has its name */
     enum mw_decoder_kind kind;
@@ -60,6 +70,7 @@ struct mw_decoder {
     /* A mixture: the MLP of every layer is so many experts, each as wide as ffn, of which a token
      * visits some (docs/MODEL.md 2.6); experts 0: it is one MLP. */
     int64_t experts, experts_per_token;
+    enum mw_gating gate;      /* one that runs */
     int64_t rows_of_expert;   /* rows of a rank's micro-batch that an expert takes: it drops what is
                                * more (docs/MODEL.md 2.15); 0: it takes all */
     bool router_renormalizes; /* the probabilities of those that a token visits are divided by their

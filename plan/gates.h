@@ -13,19 +13,12 @@
 
 #include "plan/operators.h"
 
-enum mw_gating {
-    MW_GATING_TOP_K, /* as the model's type has it: no losses of the router's own are counted */
-    MW_GATING_NOISY_TOP_K,
-    MW_GATING_SWITCH,
-    MW_GATING_GSHARD,
-    MW_GATING_EXPERT_CHOICE,
-    MW_GATING_COUNT
-};
-
 struct mw_gate_row {
     const char *name;
-    bool runs;              /* by the executor */
+    bool runs;              /* by the executor; a router in fp32 where all is */
     int64_t visits;         /* experts that a token visits; 0: as many as the model says */
+    bool renormalizes;      /* with `visits`: their weights are divided by their sum; else they are
+                             * the router's own probabilities */
     double capacity_factor; /* where none is stated; 0: experts take all tokens that come */
     bool experts_choose;    /* tokens, as many as there is room for: all rows are filled, and what
                              * is too much for a token's experts is no drop */

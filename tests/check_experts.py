@@ -32,12 +32,16 @@ DIVIDED = {"data": (2, "-s zero3 --batch 2"), "stages": (2, "-s ddp --batch 1 --
 # Ranks, their options, and those of one rank with the same micro-batches.
 LOSSES_DIVIDED = {"data": (2, "-s zero3 --batch 2", "-s ddp --batch 2 --grad-accum 2"),
                   "stages": (2, "-s ddp --batch 1 --grad-accum 4 --pp 2",
-                             "-s ddp --batch 1 --grad-accum 4")}
+                             "-s ddp --batch 1 --grad-accum 4"),
+                  "draws": (2, "-s zero2 --batch 2 --gate gshard",
+                            "-s ddp --batch 2 --grad-accum 2 --gate gshard")}
 # Ranks, options, of which model; with --ep beside them.
 SPREAD = {"top-1": (2, "-s ddp --batch 2", "switch-1-of-8", 2),
           "stages": (4, "-s zero1 --batch 1 --grad-accum 2 --pp 2", "mixtral-2-of-4", 2),
           "all to one rank": (2, "-s zero2 --batch 2 --weights uneven", "mixtral-2-of-4", 2),
           "capacity": (2, "-s zero3 --batch 2 --capacity-factor 0.75", "mixtral-2-of-4", 2),
+          "switch": (2, "-s zero3 --batch 2 --gate switch", "mixtral-2-of-4", 2),
+          "gshard": (4, "-s zero1 --batch 1 --gate gshard", "mixtral-2-of-4", 2),
           "losses": (2, f"-s zero3 --batch 2 --capacity-factor 0.75 {LOSSES}", "mixtral-2-of-4",
                      2),
           "top-2": (2, "-s zero3 --batch 1 --grad-accum 2 --activation-checkpoint-interval 1",
@@ -254,11 +258,16 @@ REFUSED = {
     "--kept-bits 8": ["--kept-bits 8", "--kept-bits 16"],
     "--optimizer adafactor": ["--optimizer adafactor", "--optimizer adamw"],
     "--optimizer sm3": ["--optimizer sm3", "--optimizer adamw"],
+    "--gate noisy-top-k": ["--gate noisy-top-k", "--gate top-k or switch or gshard"],
+    "--gate switch --dtype bf16": ["--gate switch", "--dtype fp32", "--gate top-k"],
 }
 REFUSED_OF_RANKS = {
     "--ep 2 --tp 2": ["--ep 2", "--tp 1"],
     "--ep 2 --cp 2": ["--ep 2", "--cp 1"],
     "--capacity-factor 1 --cp 2": ["--capacity-factor 1", "--cp 1"],
+    "--gate gshard --cp 2": ["--capacity-factor 1", "the gate has it", "--cp 1"],
+    "--gate gshard --router-aux-loss-coef 0 --pp 2 --grad-accum 4 --schedule 2bw":
+        ["--gate gshard", "1f1b"],
     "--router-aux-loss-coef 0.5 --cp 2": ["--router-aux-loss-coef 0.5", "--cp 1"],
     "--router-z-loss-coef 0.5 --pp 2 --grad-accum 4 --schedule 2bw": ["--router-z-loss-coef 0.5",
                                                                       "1f1b"],
@@ -299,10 +308,10 @@ def losses_of(path):
 def losses_trained(box, model, options, steps=3):
     """The weights that a run makes, and what its log has of losses."""
     answer = box.run(f"run -m {model} {ALONE} {ASKED} -s ddp --batch 4 {options} --steps {steps} "
-                     "--log losses.log --save losses --overwrite")
+                     f"--log losses.log --save of-{steps}-{model} --overwrite")
     if answer.status:
         return answer.err, [{}]
-    return weights(box, "losses"), losses_of(box.folder / "losses.log")
+    return weights(box, f"of-{steps}-{model}"), losses_of(box.folder / "losses.log")
 
 
 def check_losses(box):
@@ -359,6 +368,42 @@ def check_losses_divided(box, count, options, alone):
     for ours, theirs in zip(*made, strict=True):
         if any(abs(own / other - 1) > SUMS_APART for own, other in zip(ours, theirs, strict=True)):
             yield f"{ours}, alone {theirs}"
+
+
+def check_gates(box):
+    """Switch is a router's own top-1 with a capacity and a loss of 0.01 for each layer; GShard is
+    no top-2 with these, since second experts are drawn.  Plans' files have gates."""
+    box.write("top-1.json", json.loads(
+        (ROOT / "tests/fixtures/experts/switch-1-of-8.json").read_text())["config"])
+    of_gate = "--capacity-factor 1 --router-aux-loss-coef 0.02"
+    made = {options: losses_trained(box, model, options) for model, options in
+            (("top-1.json", "--gate switch"), ("top-1.json", of_gate),
+             ("model.json", "--gate gshard"), ("model.json", f"{of_gate} --gate top-k"),
+             ("model.json", "--gate gshard --router-aux-loss-coef 0"))}
+    if made["--gate switch"] != made[of_gate] or len(made) != 5 or \
+            len({weights for weights, _ in made.values()}) != 4 or \
+            any("router_aux_loss" not in losses[-1] for _, losses in list(made.values())[:4]):
+        yield f"{made}"
+    for gate in ("switch", "gshard"):
+        asked = f"-m model.json {ALONE} -s ddp --batch 4 --seq 32 --gate {gate} --dtype fp32"
+        box.run(f"plan {asked} --software memwall -o gate.plan")
+        ends = []
+        for way in (f"{asked} --backend cpu", f"--plan gate.plan {ALONE} --backend cpu"):
+            answer = box.run(f"run {way} --data {TEXT} --lr 1e-3 --steps 3 --log gate.log "
+                             "--overwrite")
+            ends.append(answer.err if answer.status else
+                        (steps_of(box.folder / "gate.log"), losses_of(box.folder / "gate.log")))
+        if ends[0] != ends[1] or isinstance(ends[0], str):
+            yield f"{gate}: {ends}"
+
+
+def check_gate_resumed(box):
+    line = (f"-m model.json {ALONE} {ASKED} -s ddp --batch 4 --nvme gated --save-every 2 "
+            "--steps 2 --gate {} --capacity-factor 1 --router-aux-loss-coef 0.02")
+    (box.folder / "gated").mkdir()
+    box.run(f"run {line.format('gshard')} --overwrite")
+    yield from refused(box.run(f"run {line.format('top-k')} --resume"),
+                       ["--gate top-k", "--gate gshard", "export"])
 
 
 def check_losses_resumed(box):
@@ -440,6 +485,10 @@ def tests(box):
     yield "losses/places", check_places(box, LOSSES)
     yield "losses/resumed", check_resumed(box, "losses", LOSSES)
     yield "losses/resumed/others", check_losses_resumed(box)
+    yield "gates", check_gates(box)
+    yield "gates/places", check_places(box, "--gate gshard")
+    yield "gates/resumed", check_resumed(box, "gshard", "--gate gshard")
+    yield "gates/resumed/others", check_gate_resumed(box)
     for name, case in LOSSES_DIVIDED.items() if has_ranks() else ():
         yield f"losses/divided/{name}", check_losses_divided(box, *case)
     for name, case in DIVIDED.items() if has_ranks() else ():
@@ -450,9 +499,9 @@ def tests(box):
     for name, case in SPREAD.items():
         yield f"spread/{name}", check_spread(box, *case)
     yield "spread/bits", check_spread_bits(box, "")
-    yield "spread/bits/losses", check_spread_bits(box, LOSSES)
+    yield "spread/bits/losses", check_spread_bits(box, f"{LOSSES} --gate gshard")
     yield "spread/places", check_spread_places(box, "")
-    yield "spread/places/losses", check_spread_places(box, LOSSES)
+    yield "spread/places/losses", check_spread_places(box, f"{LOSSES} --gate gshard")
     yield "spread/resumed", check_spread_resumed(box)
 
 

@@ -3,6 +3,7 @@
 #include "exec/data/convert.h"
 #include "exec/operators/operators.h"
 #include "tests/driver_unit.h"
+#include "tests/reference_decoder.h"
 #include "tests/whole_model.h"
 
 #define BIT(operator_) (1u << MW_OPERATOR_##operator_)
@@ -186,6 +187,7 @@ run_layer_unit(struct driver *driver, int64_t layer, int u, bool backward, void 
             struct mw_compute compute = blank(driver, operator_, backward);
             compute.layer = activations_of(driver, layer);
             compute.output = output;
+            compute.draw = MW_DRIVE_DRAW + (uint64_t)layer;
             compute.router_losses = backward ? NULL : driver->router_losses + 2 * layer;
             bool adds = backward && adds_now(unit, operator_, !tiled || i == tiles - 1);
             if (operator_ == MW_OPERATOR_ATTENTION || operator_ == MW_OPERATOR_MLP_ACT)

@@ -7,6 +7,10 @@
 
 #include "plan/decoder.h"
 
+/* Of the draws of a layer's tokens (mw_routing_draw), here and in compute_driver.h: this and the
+ * layer's number. */
+#define MW_DRIVE_DRAW UINT64_C(0x5eed)
+
 struct mw_reference {
     const struct mw_decoder *decoder;
     const double *params; /* of the whole model (whole_model.h) */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "exec/operators/kernel_types.h"
 #include "tests/kernel_reference.h"
 #include "tests/reference_decoder_internal.h"
 
@@ -83,6 +84,15 @@ clear(struct routed *to)
     g_free(to->weight);
 }
 
+/* GShard, arXiv 2006.16668, Algorithm 1. */
+static bool
+is_left_out(const struct mw_reference_pass *r, int64_t layer, int64_t token, int64_t choice,
+            double weight)
+{
+    return r->d->gate == MW_GATING_GSHARD && choice == 1 &&
+           !(mw_routing_draw(MW_DRIVE_DRAW + (uint64_t)layer, token) < 2 * weight);
+}
+
 /* [tokens][experts]: whether an expert has as many tokens as it takes when a token comes to it: all
  * first choices come before the second ones.  To be freed. */
 static bool *
@@ -92,12 +102,14 @@ find_dropped(const struct mw_reference_pass *r, int64_t layer, const double *n2)
     bool *dropped = g_new0(bool, r->tokens * d->experts);
     g_autofree int64_t *taken = g_new0(int64_t, d->experts);
 
-    for (int64_t choice = 0; d->rows_of_expert && choice < d->experts_per_token; choice++)
+    for (int64_t choice = 0; choice < d->experts_per_token; choice++)
         for (int64_t t = 0; t < r->tokens; t++) {
             struct routed to = route(r, layer, n2 + t * d->hidden);
             for (int64_t e = 0; e < d->experts; e++)
                 if (choice_of(d, to.probability, e) == choice)
-                    dropped[t * d->experts + e] = taken[e]++ >= d->rows_of_expert;
+                    dropped[t * d->experts + e] =
+                        is_left_out(r, layer, t, choice, to.weight[e]) ||
+                        (d->rows_of_expert && taken[e]++ >= d->rows_of_expert);
             clear(&to);
         }
     return dropped;
@@ -137,17 +149,19 @@ leave(struct visit *v)
     g_free(v->y);
 }
 
-/* [experts]: choices of each, as a share of the tokens.  To be freed. */
+/* [experts]: choices of each, as a share of the tokens; where the second one is drawn, first
+ * choices.  To be freed. */
 static double *
 find_shares(const struct mw_reference_pass *r, int64_t layer, const double *n2)
 {
     const struct mw_decoder *d = r->d;
     double *shares = mw_reference_zeros(d->experts);
+    int64_t counted = d->gate == MW_GATING_GSHARD ? 1 : d->experts_per_token;
 
     for (int64_t t = 0; t < r->tokens; t++) {
         struct routed to = route(r, layer, n2 + t * d->hidden);
         for (int64_t e = 0; e < d->experts; e++)
-            shares[e] += is_visited(d, to.probability, e) ? 1 / (double)r->tokens : 0;
+            shares[e] += choice_of(d, to.probability, e) < counted ? 1 / (double)r->tokens : 0;
         clear(&to);
     }
     return shares;

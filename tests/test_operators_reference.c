@@ -65,6 +65,9 @@ static struct variant tiny[] = {
     {"switch-balanced",
      {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(3, 1), .rows_of_expert = 2, LOSSES(2, 0)}},
     {"mixtral-small-scores", {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(5, 3), LOSSES(0, 0.5)}},
+    {"gshard",
+     {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(4, 2), .gate = MW_GATING_GSHARD, .rows_of_expert = 4,
+      .router_renormalizes = true, LOSSES(0.5, 0)}},
 };
 
 static struct variant variants[] = {
@@ -109,6 +112,12 @@ static struct variant mixtures[] = {
     {"switch-balanced",
      {LLAMA(40, 5, 5, 8, 23, 79), EXPERTS(8, 1), .rows_of_expert = 3, LOSSES(2, 0)}},
     {"mixtral-small-scores", {LLAMA(32, 4, 4, 8, 64, 64), EXPERTS(16, 3), LOSSES(0, 0.5)}},
+    {"gshard",
+     {LLAMA(33, 6, 2, 10, 41, 89), EXPERTS(8, 2), .gate = MW_GATING_GSHARD, .rows_of_expert = 10,
+      .router_renormalizes = true, LOSSES(0.5, 0)}},
+    {"gshard-with-room",
+     {LLAMA(24, 4, 2, 8, 17, 67), EXPERTS(5, 2), .gate = MW_GATING_GSHARD, .rows_of_expert = 78,
+      .router_renormalizes = true}},
 };
 static struct variant of_all_experts[] = {
     {"mixtral", {LLAMA(33, 6, 2, 10, 41, 89), EXPERTS(3, 3), .router_renormalizes = true}},

@@ -151,6 +151,7 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_KEPT_BITS] = s->kept_encodings ? 8 : 16;
     now[CLI_FIXED_WEIGHT_BITS] = narrow_dtype(training->answer->plan);
     now[CLI_FIXED_CAPACITY] = capacity_bits(s);
+    now[CLI_FIXED_GATE] = s->decoder.gate;
     now[CLI_FIXED_AUX_LOSS] = bits_of(s->decoder.router_aux_loss);
     now[CLI_FIXED_Z_LOSS] = bits_of(s->decoder.router_z_loss);
     now[CLI_FIXED_SLICES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_TP);
@@ -344,7 +345,7 @@ take_record(struct cli_run_course *then, const struct mw_commit_record *record)
         then->fixed[i] = then->has_fixed[i] ? then->fixed[i] : 1;
         then->has_fixed[i] = true;
     }
-    for (int i = CLI_FIXED_AUX_LOSS; i <= CLI_FIXED_Z_LOSS; i++) {
+    for (int i = CLI_FIXED_AUX_LOSS; i <= CLI_FIXED_GATE; i++) {
         then->fixed[i] = then->has_fixed[i] ? then->fixed[i] : 0;
         then->has_fixed[i] = true;
     }

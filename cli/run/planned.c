@@ -375,6 +375,11 @@ can_run_losses(const struct mw_step_shape *shape, GError **error)
 {
     const struct mw_decoder *d = &shape->decoder;
 
+    if (mw_gate_row((int)d->gate)->may_skip && shape->no_flush)
+        return mw_refuse(error,
+                         "{gate=%s}: run draws second experts by step, and without a flush passes "
+                         "are of two; give {schedule=1f1b}",
+                         mw_gate_name((int)d->gate));
     if (mw_decoder_has_router_losses(d) && shape->no_flush)
         return mw_refuse(error,
                          "{router-aux-loss-coef=%.15g}, {router-z-loss-coef=%.15g}: run "

@@ -140,6 +140,7 @@ struct mw_compute {
     const int32_t *ids, *targets; /* [T]; a target of -1 adds neither loss nor gradient */
     float gradient_scale;         /* of a token's loss: loss scale / tokens of the whole batch */
     double *loss;                 /* LOSS adds the sum of its tokens' losses */
+    uint64_t draw;         /* of a mixture whose tokens draw experts: of the layer and its tokens */
     double *router_losses; /* MLP_UP of a mixture, forward: what mw_kernels.router_losses gives of
                             * the layer; NULL: nobody asks */
 

@@ -16,6 +16,7 @@
  * weights of a token's experts lie in `branch`, which nobody else uses there.
  */
 #include "exec/operators/internal.h"
+#include "plan/gates.h"
 
 /* Where a token's copies lie. */
 static struct mw_routing
@@ -24,6 +25,7 @@ routing_of(const struct mw_operators *operators, const struct mw_compute *comput
     struct mw_routing routing =
         mw_operator_routing(operators->routing, compute->decoder, mw_operator_tokens(compute));
 
+    routing.draw = compute->draw;
     operators->kernels->route(operators->device, &routing, compute->layer->router);
     return routing;
 }
@@ -438,6 +440,7 @@ mw_operator_routing(void *room, const struct mw_decoder *decoder, int64_t tokens
         .visits = decoder->experts_per_token,
         .capacity = decoder->rows_of_expert,
         .renormalizes = decoder->router_renormalizes,
+        .draws = mw_gate_row((int)decoder->gate)->may_skip,
         .expert = at,
         .row = at + copies,
         .weight = (float *)(void *)(at + 2 * copies),

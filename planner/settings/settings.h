@@ -258,6 +258,15 @@ mw_settings_capacity_factor(const struct mw_settings *settings)
     return settings->capacity_factor > 0 ? settings->capacity_factor
                                          : mw_gate_row(settings->gate)->capacity_factor;
 }
+/* Whether `run` has the gate in this type: a router in fp32 is as precise as all else there. */
+static inline bool
+mw_settings_gate_runs(const struct mw_settings *settings)
+{
+    const struct mw_gate_row *gate = mw_gate_row(settings->gate);
+
+    return gate->runs &&
+           (!(gate->features & MW_HAS(ROUTER_FP32)) || settings->dtype == MW_DTYPE_FP32);
+}
 struct mw_model;
 /* As stated, or what the model's file has, or what its gate has. */
 double mw_settings_router_aux_loss(const struct mw_settings *settings,

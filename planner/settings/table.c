@@ -128,8 +128,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_BATCH, "gate", MW_SETTING_GATE, FIELD(gate), 0, 0, NULL, NULL, "KIND",
      "how tokens and the experts of a mixture find each other: `memwall list gates` lists the "
      "kinds, "
-     "with what each adds to the router (default top-k: as the model's type has it; `run` has that "
-     "one)"},
+     "with what each adds to the router (default top-k: as the model's type has it)"},
     {MW_SETTINGS_BATCH, "router-aux-loss-coef", MW_SETTING_REAL, FIELD(router_aux_loss), 0,
      MW_DECODER_LOSS_MAX, "model", NULL, "A|model",
      "add A times the loss that balances the experts of a mixture, the mean over its layers "

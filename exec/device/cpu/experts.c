@@ -97,6 +97,14 @@ choose(const struct mw_routing *routing, const float *probability, int64_t token
         weight[i] /= sum;
 }
 
+static bool
+is_left_out(const struct mw_routing *routing, int64_t token, int64_t choice)
+{
+    return routing->draws && choice == 1 &&
+           !(mw_routing_draw(routing->draw, token) <
+             2 * (double)routing->weight[token * routing->visits + 1]);
+}
+
 /* Counts what each expert takes, from begin[0] on; what is dropped has no row. */
 static void
 count_copies(const struct mw_routing *routing)
@@ -109,10 +117,11 @@ count_copies(const struct mw_routing *routing)
         for (int64_t t = 0; t < routing->tokens; t++) {
             int64_t i = t * routing->visits + choice;
             int32_t *taken = &begin[routing->expert[i]];
-            bool drops = routing->capacity && *taken >= routing->capacity;
+            bool drops = (routing->capacity && *taken >= routing->capacity) ||
+                         is_left_out(routing, t, choice);
             routing->row[i] = drops ? -1 : 0;
             *taken += !drops;
-            routing->chosen[routing->expert[i]]++;
+            routing->chosen[routing->expert[i]] += !routing->draws || choice == 0;
         }
 }
 
