@@ -488,9 +488,9 @@ test_capacity(void)
     }
 }
 
-/* What gates and losses add to the router of 100 tokens, 8 experts and hidden 4096, where a token visits 2: in
- * multiples of 4·100·8 bytes of scores, of 2·100·4096·8 FLOPs of the router's product, and of its
- * 4096·8 parameters. */
+/* What gates and losses add to the router of 100 tokens, 8 experts and hidden 4096, where a token
+ * visits 2: in multiples of 4·100·8 bytes of scores, of 2·100·4096·8 FLOPs of the router's product,
+ * and of its 4096·8 parameters. */
 static void
 test_gates(void)
 {

@@ -160,10 +160,10 @@ static ncclConfig_t
 configure(const struct mw_cuda_peers *peers, uint32_t streams)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    int count = __builtin_popcount(streams);
 
     config.blocking = 0;
 #if NCCL_VERSION_CODE >= CONFIGURES_BLOCKS
+    int count = __builtin_popcount(streams);
     if (count > 1)
         config.maxCTAs = MAX(1, peers->gpu->multiprocessors / 2 / count);
 #endif
@@ -205,7 +205,8 @@ split_stream(struct mw_cuda_peers *peers, int whole, int stream, ncclConfig_t co
         return false;
     peers->comms[stream] = peers->split;
     peers->split = NULL;
-    return mw_cuda_peers_exit(peers, stream, ncclSuccess, "ncclCommSplit", error);
+    return mw_cuda_peers_exit(peers, stream, ncclSuccess, "ncclCommSplit", error) &&
+           mw_cuda_peers_wait(peers, stream, "ncclCommSplit", error);
 #else
     (void)peers, (void)whole, (void)stream, (void)config;
     return mw_fail(error, MW_ERROR_DEVICE, "GPUs: NCCL's header has no ncclCommSplit");
