@@ -48,6 +48,7 @@ mw_hwprofile_given(const struct mw_profile *profile, enum mw_outlook outlook)
     struct mw_hardware hardware = {.offers = {.tiled_operators = true}};
 
     mw_profile_store(profile, outlook, &hardware);
+    hardware.gpu_is_cores = g_strcmp0(mw_profile_word(profile, "backend"), "cpu") == 0;
     hardware.matmul_points = MIN(mw_profile_list_length(profile, "gpu", "matmul_dim"),
                                  mw_profile_list_length(profile, "gpu", "matmul_tflops"));
     hardware.attention_points = MIN(mw_profile_list_length(profile, "gpu", "attention_dim"),

@@ -169,6 +169,8 @@ struct mw_hardware {
     double tile_shares[MW_PROFILE_LIST_MAX]; /* of that rate, by size of tile */
     /* The same of fp8, in long runs; 0: it has no fp8, or none is known */
     double fp8_tile_flops, fp8_tile_fill, fp8_tile_shares[MW_PROFILE_LIST_MAX];
+    bool gpu_is_cores;     /* of the host, as measured by the cpu backend: its loads and products
+                                          take turns */
     int64_t matmul_points; /* curve: rate over the size (m·n·k)^(1/3) of a product */
     double matmul_dim[MW_MATMUL_POINTS_MAX];
     double matmul_flops[MW_MATMUL_POINTS_MAX];

@@ -13,6 +13,37 @@ mw_model_visits(const struct mw_model *model, enum mw_gating gate)
     return visits && model->experts ? visits : model->experts_per_token;
 }
 
+/* Shazeer et al., arXiv 1701.06538, Appendix C.1: 16 groups of 256 experts. */
+int64_t
+mw_model_gate_groups(const struct mw_model *model, enum mw_gating gate)
+{
+    int64_t groups = 1;
+
+    if (!mw_gate_row((int)gate)->group_visits || !model->experts)
+        return 0;
+    while (groups < model->experts / groups + (model->experts % groups > 0) ||
+           model->experts % groups)
+        groups++;
+    return groups;
+}
+
+int64_t
+mw_model_gate_scores(const struct mw_model *model, enum mw_gating gate)
+{
+    int64_t groups = mw_model_gate_groups(model, gate);
+
+    if (!groups)
+        return model->experts;
+    return MW_SUM(groups,
+                  MW_PRODUCT(mw_gate_row((int)gate)->group_visits, model->experts / groups));
+}
+
+int64_t
+mw_model_sent_rows(const struct mw_shape *shape, int64_t rows)
+{
+    return rows / mw_gate_copies((int)shape->gate);
+}
+
 int64_t
 mw_shape_tokens(const struct mw_shape *shape)
 {

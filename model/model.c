@@ -42,6 +42,7 @@ set_mlp_widths(const struct mw_model *model, const struct mw_shape *shape, bool 
     int64_t ffn = mw_divide_up(mixture ? model->shared_expert_ffn : model->ffn, shape->tp);
     int64_t expert = mixture ? mw_divide_up(model->expert_ffn, shape->tp) : 0;
     int64_t visits = mw_model_visits(model, shape->gate);
+    int64_t groups = mixture ? mw_model_gate_groups(model, shape->gate) : 0;
 
     width[MW_WIDTH_FFN] = ffn;
     width[MW_WIDTH_EXPERT] = expert;
@@ -49,7 +50,10 @@ set_mlp_widths(const struct mw_model *model, const struct mw_shape *shape, bool 
     width[MW_WIDTH_EXPERTS_HERE] = mixture ? model->experts / MAX(1, shape->ep) : 0;
     width[MW_WIDTH_INNER] = MW_SUM(ffn, MW_PRODUCT(visits, expert));
     width[MW_WIDTH_UP] = MW_PRODUCT(model->mlp_matrices - 1, width[MW_WIDTH_INNER]);
+    width[MW_WIDTH_GROUPS] = groups;
+    width[MW_WIDTH_GATED] = mixture ? mw_model_gate_scores(model, shape->gate) : 0;
     width[MW_WIDTH_COPIES] = mixture ? MW_PRODUCT(visits, model->hidden) : 0;
+    width[MW_WIDTH_SENT] = width[MW_WIDTH_COPIES] / mw_gate_copies((int)shape->gate);
     width[MW_WIDTH_RANK_COPIES] = mixture ? MW_PRODUCT(visits, shape->trained.rank) : 0;
 }
 
@@ -156,7 +160,11 @@ mw_model_expert_room(const struct mw_model *model, const struct mw_shape *shape)
 
     if (ep == 1 || !shape->all_visit_one || shape->capacity_factor > 0)
         return rows;
-    return MW_PRODUCT(ep, mw_shape_tokens(shape), MIN(mw_model_visits(model, shape->gate), here));
+    int64_t groups = mw_model_gate_groups(model, shape->gate) / ep;
+    int64_t most = MIN(mw_model_visits(model, shape->gate), here);
+    if (groups)
+        most = MIN(most, MW_PRODUCT(groups, mw_gate_copies((int)shape->gate)));
+    return MW_PRODUCT(ep, mw_shape_tokens(shape), most);
 }
 
 struct mw_walk
@@ -312,11 +320,16 @@ add_product(struct mw_operator_info *info, const struct mw_walk *walk,
     bool of_experts =
         parameter->kind == MW_PARAMETER_EXPERTS || parameter->kind == MW_PARAMETER_EXPERTS_TWIN;
     int64_t count = of_experts ? width[MW_WIDTH_EXPERTS_HERE] : 1;
-    bool wide =
-        parameter->rows == MW_WIDTH_EXPERTS && mw_dims_have(&walk->dims, MW_HAS(ROUTER_FP32));
+    bool routes = parameter->rows == MW_WIDTH_EXPERTS;
+    bool wide = routes && mw_dims_have(&walk->dims, MW_HAS(ROUTER_FP32));
 
     if (!n || !k)
         return;
+    if (routes && width[MW_WIDTH_GROUPS]) { /* each group's gate, of the tokens that visit it */
+        count = width[MW_WIDTH_GROUPS];
+        rows = MW_PRODUCT(rows, width[MW_WIDTH_SENT] / width[MW_WIDTH_HIDDEN]);
+        n /= count;
+    }
     if (of_experts) {
         rows = walk->expert_rows;
         info->idle_flops = MW_SUM(info->idle_flops, MW_PRODUCT(2, rows - walk->filled_rows, n, k));
@@ -565,8 +578,8 @@ encoding_of(const struct mw_walk *walk, int operator_, const struct mw_operator_
 static bool
 is_of_experts_rows(enum mw_width wide)
 {
-    return wide == MW_WIDTH_COPIES || wide == MW_WIDTH_RANK_COPIES || wide == MW_WIDTH_INNER ||
-           wide == MW_WIDTH_UP;
+    return wide == MW_WIDTH_COPIES || wide == MW_WIDTH_SENT || wide == MW_WIDTH_RANK_COPIES ||
+           wide == MW_WIDTH_INNER || wide == MW_WIDTH_UP;
 }
 
 /* Elements of so wide a tensor, where experts have so many rows. */
@@ -577,6 +590,9 @@ elements_of_rows(const struct mw_walk *walk, enum mw_width wide, int64_t rows)
 
     if (wide == MW_WIDTH_COPIES || wide == MW_WIDTH_RANK_COPIES)
         return MW_PRODUCT(rows, width[wide == MW_WIDTH_COPIES ? MW_WIDTH_HIDDEN : MW_WIDTH_RANK]);
+    if (wide == MW_WIDTH_SENT) /* an expert's rows are those of its group */
+        return MW_PRODUCT(rows / (width[MW_WIDTH_COPIES] / width[MW_WIDTH_SENT]),
+                          width[MW_WIDTH_HIDDEN]);
     return MW_PRODUCT(wide == MW_WIDTH_UP ? walk->model->mlp_matrices - 1 : 1,
                       MW_SUM(MW_PRODUCT(walk->tokens, width[MW_WIDTH_FFN]),
                              MW_PRODUCT(rows, width[MW_WIDTH_EXPERT])));
@@ -606,7 +622,8 @@ static bool
 is_sent(const struct mw_walk *walk, int operator_, const struct mw_operator_pass *pass)
 {
     return mw_dims_have(&walk->dims, MW_HAS(EXPERTS_SPREAD)) && !pass->of_weights &&
-           (pass->width == MW_WIDTH_COPIES || pass->width == MW_WIDTH_EXPERTS) &&
+           (pass->width == MW_WIDTH_COPIES || pass->width == MW_WIDTH_SENT ||
+            pass->width == MW_WIDTH_GATED) &&
            !mw_operator_row(operator_)->part_of;
 }
 

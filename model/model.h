@@ -339,11 +339,20 @@ bool mw_model_validate(const struct mw_model *model, const char *origin, GError 
 bool mw_model_can_spread(const struct mw_model *model);
 /* Experts that a token visits: as the model has it, unless the gate says it. */
 int64_t mw_model_visits(const struct mw_model *model, enum mw_gating gate);
+/* Groups of experts that have gates of their own: the least divisor of their number that is not
+ * below its root; 0: one gate chooses among all. */
+int64_t mw_model_gate_groups(const struct mw_model *model, enum mw_gating gate);
+/* Scores that a gate gives a token: of all experts, or of all groups and of the experts in those
+ * that it visits. */
+int64_t mw_model_gate_scores(const struct mw_model *model, enum mw_gating gate);
 /* Rows of a micro-batch that all experts of a layer have together: one for each expert that a token
  * visits, or with a capacity as many as there is room for (GShard, arXiv 2006.16668, Sec. 3.1).  Of
  * them those that a token has. */
 int64_t mw_model_expert_rows(const struct mw_model *model, const struct mw_shape *shape);
 int64_t mw_model_filled_rows(const struct mw_model *model, const struct mw_shape *shape);
+/* Of so many rows of experts those that go there and come back: with groups one for all experts of
+ * a group that a token visits. */
+int64_t mw_model_sent_rows(const struct mw_shape *shape, int64_t rows);
 /* Of what tokens send to experts, the share that a capacity drops where they choose independently
  * of each other and all experts alike; where these are not alike it is more (docs/MODEL.md 2.17).
  * 0 where experts choose. */

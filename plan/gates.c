@@ -52,6 +52,21 @@ static const struct mw_gate_row rows[MW_GATING_COUNT] = {
                                      "t k cf / E tokens of an expert, cf 1 unless stated; all "
                                      "rows are filled, and a token has any number of experts",
                                  .source = "Zhou et al., arXiv 2202.09368, Sec. 3.1 to 3.2"},
+    [MW_GATING_HIERARCHICAL] = {.name = "hierarchical",
+                                .visits = 4,
+                                .group_visits = 2,
+                                .features = MW_HAS(ROUTER_NOISE) | MW_HAS(ROUTER_SUMS) |
+                                            MW_HAS(ROUTER_LEVELS),
+                                .choice =
+                                    "a token takes the 2 groups with its largest scores by a "
+                                    "first gate, and in each the 2 experts by that group's gate, "
+                                    "4 in all",
+                                .adds = "a gate for groups; to all gates what noisy-top-k adds; a "
+                                        "token goes to a group once, however many of its experts "
+                                        "it visits",
+                                .capacity = "no limit",
+                                .source = "Shazeer et al., arXiv 1701.06538, Sec. 3.1, "
+                                          "Appendix B, C.1"},
 };
 
 const struct mw_gate_row *
@@ -66,4 +81,12 @@ mw_gate_name(int gate)
     const struct mw_gate_row *row = mw_gate_row(gate);
 
     return row ? row->name : NULL;
+}
+
+int64_t
+mw_gate_copies(int gate)
+{
+    const struct mw_gate_row *row = mw_gate_row(gate);
+
+    return row->group_visits ? row->visits / row->group_visits : 1;
 }

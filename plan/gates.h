@@ -19,6 +19,8 @@ struct mw_gate_row {
     int64_t visits;         /* experts that a token visits; 0: as many as the model says */
     bool renormalizes;      /* with `visits`: their weights are divided by their sum; else they are
                              * the router's own probabilities */
+    int64_t group_visits;   /* groups of experts that it visits, in each of which a gate of its own
+                             * chooses; 0: one gate chooses among all */
     double capacity_factor; /* where none is stated; 0: experts take all tokens that come */
     bool experts_choose;    /* tokens, as many as there is room for: all rows are filled, and what
                              * is too much for a token's experts is no drop */
@@ -30,5 +32,7 @@ struct mw_gate_row {
 
 const struct mw_gate_row *mw_gate_row(int gate); /* NULL out of range */
 const char *mw_gate_name(int gate);
+/* Experts that a token visits in a group that has a gate; 1: there are no such groups. */
+int64_t mw_gate_copies(int gate);
 
 #endif

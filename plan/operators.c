@@ -203,6 +203,8 @@ static const struct mw_operator_parameter mlp_up_parameters[] = {
     MATRIX(TWIN, FFN, HIDDEN, UP, ALWAYS),
     MATRIX(MATRIX, EXPERTS, HIDDEN, ROUTER, .when = MW_HAS(EXPERTS_SPREAD)),
     MATRIX(MATRIX, EXPERTS, HIDDEN, NONE, .when = MW_HAS(EXPERTS_SPREAD) | MW_HAS(ROUTER_NOISE)),
+    MATRIX(MATRIX, GROUPS, HIDDEN, NONE, .when = MW_HAS(ROUTER_LEVELS)),
+    MATRIX(MATRIX, GROUPS, HIDDEN, NONE, .when = MW_HAS(ROUTER_LEVELS) | MW_HAS(ROUTER_NOISE)),
     BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_WITHIN) | MW_HAS(MLP_BIAS) | MW_HAS(GATE)),
     BIAS(EXPERTS_BIAS, EXPERT, NONE, MW_HAS(EXPERTS_WITHIN) | MW_HAS(MLP_BIAS)),
     BIAS(BIAS, EXPERTS, NONE, MW_HAS(EXPERTS) | MW_HAS(ROUTER_BIAS)),
@@ -237,20 +239,26 @@ static const struct mw_operator_parameter mlp_up_parameters[] = {
  * over the tokens.
  *
  * The loss of large scores (ST-MoE, arXiv 2202.08906, Eq. 5) is of the logarithm of the sum that
- * the softmax divides by, of each token: written and kept, read for the loss and backward. */
+ * the softmax divides by, of each token: written and kept, read for the loss and backward.
+ *
+ * With groups of experts (Shazeer et al., Appendix B) the copy is sorted by group, and read and
+ * written once more, for each expert in it. */
 static const struct mw_operator_pass mlp_up_passes[] = {
     PASS(HIDDEN, .kept = 1, .of_weights = true, .when = MW_HAS(MLP_KEEPS_INPUT)),
     PASS(UP, .backward = 1, .of_weights = true, .when = MW_HAS(MLP_BIAS)),
     PASS(HIDDEN, .forward = 1, .backward = 1, .when = MW_HAS(EXPERTS)),
-    PASS(COPIES, .forward = 1, .backward = 1, .launches = 1, .when = MW_HAS(EXPERTS)),
+    PASS(SENT, .forward = 1, .backward = 1, .launches = 1, .when = MW_HAS(EXPERTS)),
+    PASS(SENT, .forward = 1, .backward = 1, .when = MW_HAS(EXPERTS_WITHIN) | MW_HAS(ROUTER_LEVELS)),
+    PASS(COPIES, .forward = 1, .backward = 1, .launches = 1,
+         .when = MW_HAS(EXPERTS_WITHIN) | MW_HAS(ROUTER_LEVELS)),
     PASS(COPIES, .kept = 1, .of_weights = true, .when = MW_HAS(EXPERTS)),
-    PASS(EXPERTS, .forward = 2, .backward = 2, .kept = 1, .launches = 1, .element = MW_ELEMENT_FP32,
+    PASS(GATED, .forward = 2, .backward = 2, .kept = 1, .launches = 1, .element = MW_ELEMENT_FP32,
          .when = MW_HAS(EXPERTS)),
-    PASS(EXPERTS, .forward = 7, .backward = 6, .kept = 2, .launches = 3, .element = MW_ELEMENT_FP32,
+    PASS(GATED, .forward = 7, .backward = 6, .kept = 2, .launches = 3, .element = MW_ELEMENT_FP32,
          .when = MW_HAS(ROUTER_NOISE)),
-    PASS(EXPERTS, .forward = 5, .backward = 11, .kept = 2, .launches = 2,
-         .element = MW_ELEMENT_FP32, .when = MW_HAS(ROUTER_NOISE)),
-    PASS(EXPERTS, .forward = 1, .backward = 2, .launches = 1, .element = MW_ELEMENT_FP32,
+    PASS(GATED, .forward = 5, .backward = 11, .kept = 2, .launches = 2, .element = MW_ELEMENT_FP32,
+         .when = MW_HAS(ROUTER_NOISE)),
+    PASS(GATED, .forward = 1, .backward = 2, .launches = 1, .element = MW_ELEMENT_FP32,
          .when = MW_HAS(ROUTER_SUMS)),
     PASS(HIDDEN, .forward = 1, .backward = 1, .launches = 1,
          .when = MW_HAS(ROUTER_FP32) | MW_HAS(NARROW)),
@@ -260,7 +268,7 @@ static const struct mw_operator_pass mlp_up_passes[] = {
          .when = MW_HAS(ROUTER_FP32) | MW_HAS(NARROW)),
     PASS(ONE, .forward = 3, .launches = 2, .element = MW_ELEMENT_FP32,
          .when = MW_HAS(ROUTER_DRAWS)),
-    PASS(EXPERTS, .forward = 1, .launches = 1, .element = MW_ELEMENT_FP32,
+    PASS(GATED, .forward = 1, .launches = 1, .element = MW_ELEMENT_FP32,
          .when = MW_HAS(ROUTER_BY_EXPERT)),
     PASS(ONE, .forward = 2, .backward = 1, .kept = 1, .launches = 1, .element = MW_ELEMENT_FP32,
          .when = MW_HAS(ROUTER_Z)),
@@ -270,7 +278,9 @@ static const struct mw_operator_pass mlp_up_passes[] = {
 /* Experts that are spread over ranks: those that a rank has compute for the tokens of all ranks of
  * its group (GShard, arXiv 2006.16668, Sec. 3.1).  With several of them, what comes from each rank
  * is sorted by expert before, and sorted back behind them (Megatron-LM,
- * core/transformer/moe/token_dispatcher.py, sort_chunks_by_idxs). */
+ * core/transformer/moe/token_dispatcher.py, sort_chunks_by_idxs).  What comes for a group of them
+ * is copied for each expert in it that a token visits, and their results are weighted and summed up
+ * before they go back: backward needs them for the gradient of these weights. */
 static const struct mw_operator_parameter experts_up_parameters[] = {
     MATRIX(EXPERTS, EXPERT, HIDDEN, EXPERT_GATE, .when = MW_HAS(EXPERTS_SPREAD) | MW_HAS(GATE)),
     MATRIX(EXPERTS_TWIN, EXPERT, HIDDEN, EXPERT_UP, .when = MW_HAS(EXPERTS_SPREAD)),
@@ -285,8 +295,16 @@ static const struct mw_operator_parameter experts_down_parameters[] = {
     END,
 };
 
-static const struct mw_operator_pass experts_passes[] = {
-    PASS(COPIES, .forward = 2, .backward = 2, .launches = 1, .when = MW_HAS(EXPERTS_SEVERAL)),
+static const struct mw_operator_pass experts_up_passes[] = {
+    PASS(SENT, .forward = 1, .backward = 1, .when = MW_HAS(EXPERTS_SEVERAL)),
+    PASS(COPIES, .forward = 1, .backward = 1, .launches = 1, .when = MW_HAS(EXPERTS_SEVERAL)),
+    END,
+};
+
+static const struct mw_operator_pass experts_down_passes[] = {
+    PASS(COPIES, .forward = 1, .backward = 1, .launches = 1, .when = MW_HAS(EXPERTS_SEVERAL)),
+    PASS(SENT, .forward = 1, .backward = 1, .when = MW_HAS(EXPERTS_SEVERAL)),
+    PASS(COPIES, .backward = 1, .kept = 1, .when = MW_HAS(EXPERTS_SPREAD) | MW_HAS(ROUTER_LEVELS)),
     END,
 };
 
@@ -306,11 +324,14 @@ static const struct mw_operator_parameter mlp_down_parameters[] = {
     END,
 };
 
-/* The experts' results are weighted and summed.  Backward needs them for the gradient of these
- * weights, which come from the router. */
+/* The experts' results are weighted and summed, with groups first in each of them.  Backward needs
+ * them for the gradient of these weights, which come from the router. */
 static const struct mw_operator_pass mlp_down_passes[] = {
     PASS(INNER, .kept = 1, .of_weights = true),
-    PASS(COPIES, .forward = 1, .backward = 2, .kept = 1, .launches = 1, .when = MW_HAS(EXPERTS)),
+    PASS(COPIES, .forward = 1, .backward = 2, .kept = 1, .launches = 1,
+         .when = MW_HAS(EXPERTS_WITHIN) | MW_HAS(ROUTER_LEVELS)),
+    PASS(SENT, .forward = 1, .backward = 1, .when = MW_HAS(EXPERTS_WITHIN) | MW_HAS(ROUTER_LEVELS)),
+    PASS(SENT, .forward = 1, .backward = 2, .kept = 1, .launches = 1, .when = MW_HAS(EXPERTS)),
     PASS(HIDDEN, .forward = 1, .backward = 1, .when = MW_HAS(EXPERTS)),
     RESIDUAL_PASSES(MLP_BIAS),
     END,
@@ -553,7 +574,7 @@ static const struct mw_operator_row rows[MW_OPERATOR_COUNT] = {
                                 .starts_unit = true,
                                 .takes_tokens = true,
                                 .parameters = experts_up_parameters,
-                                .passes = experts_passes,
+                                .passes = experts_up_passes,
                                 .output = {MW_WIDTH_UP}},
     [MW_OPERATOR_EXPERTS_DOWN] = {.name = "experts-down",
                                   .place = MW_PLACE_BLOCK,
@@ -562,7 +583,7 @@ static const struct mw_operator_row rows[MW_OPERATOR_COUNT] = {
                                   .starts_unit = true,
                                   .returns_tokens = true,
                                   .parameters = experts_down_parameters,
-                                  .passes = experts_passes,
+                                  .passes = experts_down_passes,
                                   .output = {MW_WIDTH_COPIES}},
     [MW_OPERATOR_MLP_ACT] = {.name = "mlp-act",
                              .place = MW_PLACE_BLOCK,
@@ -778,7 +799,9 @@ mw_decoder_dims(const struct mw_decoder *decoder)
                 [MW_WIDTH_EXPERTS_HERE] = here,
                 [MW_WIDTH_INNER] = inner,
                 [MW_WIDTH_UP] = gpt2 ? inner : 2 * inner,
+                [MW_WIDTH_GATED] = decoder->experts,
                 [MW_WIDTH_COPIES] = decoder->experts_per_token * decoder->hidden,
+                [MW_WIDTH_SENT] = decoder->experts_per_token * decoder->hidden,
                 [MW_WIDTH_VOCAB] = decoder->vocab,
                 [MW_WIDTH_LOGITS] = decoder->vocab,
                 [MW_WIDTH_POSITIONS] = decoder->position_rows,

@@ -62,7 +62,11 @@ enum mw_width {
     MW_WIDTH_INNER,        /* width of the MLP's activation: shared experts, and those that a token
                         * visits */
     MW_WIDTH_UP,           /* the same before the activation; twice as wide with a gate */
+    MW_WIDTH_GROUPS,       /* of experts, among which a first gate chooses; 0: there is none */
+    MW_WIDTH_GATED,        /* scores of a token: of all experts, or of all groups and of the experts
+                            * in those that it visits */
     MW_WIDTH_COPIES,       /* one hidden state per token for each expert that it visits */
+    MW_WIDTH_SENT,         /* the same for each group of experts, where these have gates */
     MW_WIDTH_VOCAB,
     MW_WIDTH_LOGITS,    /* what the last product puts out: the vocabulary, or classes */
     MW_WIDTH_POSITIONS, /* rows of the learned position table */
@@ -111,6 +115,7 @@ enum mw_feature {
     MW_FEATURE_ROUTER_DRAWS,     /* one for each token */
     MW_FEATURE_ROUTER_BY_EXPERT, /* scores are sorted over the tokens */
     MW_FEATURE_ROUTER_Z,         /* a loss of large scores */
+    MW_FEATURE_ROUTER_LEVELS,    /* a gate for groups of experts, and one in each group */
     MW_FEATURE_PLAIN_ATTENTION,
     MW_FEATURE_LATENT_ATTENTION,
     MW_FEATURE_QUERY_LATENT,

@@ -223,7 +223,8 @@ mw_optimizer_kept_at_bytes(int kind, enum mw_kept kept, int64_t elements)
     int64_t bytes = 0;
 
     for (int k = 0; k < (int)kept; k++)
-        bytes += mw_dtype_bytes(rows[kind].dtypes[k], elements);
+        if (rows[kind].dtypes[k] != MW_DTYPE_NONE)
+            bytes += mw_dtype_bytes(rows[kind].dtypes[k], elements);
     return bytes;
 }
 

@@ -114,36 +114,88 @@ find_micro_batch(struct search *search, int64_t *guess)
 
 /* --- a global batch has to be split ----------------------------------------------------------- */
 
+/* The number of micro-batches is one into which the global batch can be split. */
+static bool
+splits_into(const struct search *search, int64_t accum)
+{
+    const struct mw_settings *s = &search->s;
+    double per_gpu = (double)s->global_batch / mw_settings_batch_gpus(s);
+    double sequences = per_gpu / (double)accum * (double)mw_settings_sharers(s);
+
+    return accum % mw_settings_batch_grain(s) == 0 && fabs(sequences - llround(sequences)) <= 1e-9;
+}
+
+/* Splits the global batch into so many micro-batches; returns the sequences of one. */
+static double
+split_into(struct search *search, int64_t accum)
+{
+    struct mw_settings *s = &search->s;
+    double sharers = (double)mw_settings_sharers(s);
+    double sequences =
+        (double)s->global_batch / mw_settings_batch_gpus(s) / (double)accum * sharers;
+
+    s->micro_batch = sequences / sharers;
+    s->grad_accum = accum;
+    return sequences;
+}
+
+/* Numbers of micro-batches, rising; one sequence is the smallest. */
+static GArray *
+all_splits(const struct search *search)
+{
+    const struct mw_settings *s = &search->s;
+    double sequences =
+        (double)s->global_batch / mw_settings_batch_gpus(s) * (double)mw_settings_sharers(s);
+    GArray *splits = g_array_new(FALSE, FALSE, sizeof(int64_t));
+
+    for (int64_t accum = 1; accum <= GRAD_ACCUM_MAX && sequences / (double)accum >= 1; accum++)
+        if (splits_into(search, accum))
+            g_array_append_val(splits, accum);
+    return splits;
+}
+
+/* The first that fits, as smaller micro-batches take no more memory; their number: none does. */
+static guint
+first_that_fits(struct search *search, const GArray *splits)
+{
+    guint low = 0, high = splits->len;
+
+    while (low < high) {
+        guint middle = low + (high - low) / 2;
+        split_into(search, g_array_index(splits, int64_t, middle));
+        if (mw_fits_in_some_parts(search->request, &search->s))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 /* Adds the smallest number of micro-batches that fits, and some larger ones; if none fits, the
  * largest. */
 static void
 split_global_batch(struct search *search)
 {
     struct mw_settings *s = &search->s;
-    double per_gpu = (double)s->global_batch / mw_settings_batch_gpus(s);
-    double sharers = (double)mw_settings_sharers(s);
-    double most = INFINITY;
+    double sharers = (double)mw_settings_sharers(s), most = INFINITY;
+    g_autoptr(GArray) splits = all_splits(search);
+    guint first = first_that_fits(search, splits);
 
-    for (int64_t accum = 1; accum <= GRAD_ACCUM_MAX && search->found->count < SPLITS_MAX; accum++) {
-        double sequences = per_gpu / accum * sharers;
-        if (sequences < 1)
-            break;
-        if (accum % mw_settings_batch_grain(s))
+    for (guint i = first; i < splits->len && search->found->count < SPLITS_MAX; i++) {
+        double sequences = split_into(search, g_array_index(splits, int64_t, i));
+        if (sequences > most || (i > first && !mw_fits_in_some_parts(search->request, s)))
             continue;
-        if (sequences > most || fabs(sequences - llround(sequences)) > 1e-9)
-            continue;
-        s->micro_batch = sequences / sharers;
-        s->grad_accum = accum;
-        if (!mw_fits_in_some_parts(search->request, s))
-            continue;
-        add(search, s->micro_batch, accum);
+        add(search, s->micro_batch, s->grad_accum);
         most = fmax(sequences / 2, fmin(sequences, FEW_SEQUENCES) - 1);
     }
     if (search->found->count)
         return;
-    if (s->micro_batch == MW_AUTO) { /* no multiple divides it: sizing says so */
+    if (splits->len) {
+        split_into(search, g_array_index(splits, int64_t, splits->len - 1));
+    } else { /* no multiple divides it: sizing says so */
         s->micro_batch = 1.0 / sharers;
-        s->grad_accum = MAX(1, llround(per_gpu * sharers));
+        s->grad_accum =
+            MAX(1, llround((double)s->global_batch / mw_settings_batch_gpus(s) * sharers));
     }
     add(search, s->micro_batch, s->grad_accum);
 }

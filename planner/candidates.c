@@ -314,10 +314,10 @@ mw_planner_fits(const struct mw_request *request, const struct mw_settings *reso
     return found->len > 0;
 }
 
-/* Nothing fits: returns the sizing that lacks least, or the reason why memory is not the
- * problem. */
-static GPtrArray *
-blame_all(const struct mw_request *request, const struct mw_settings *resolved, GError **error)
+/* Returns the sizing that lacks least, or the reason why memory is not the problem. */
+GPtrArray *
+mw_planner_nearest_candidate(const struct mw_request *request, const struct mw_settings *resolved,
+                             GError **error)
 {
     struct search search = {.request = request, .asked = resolved, .blame = true, .guess = 1};
 
@@ -376,7 +376,7 @@ mw_planner_candidates(const struct mw_request *request, const struct mw_settings
     if (found->len)
         return found;
     g_ptr_array_unref(found);
-    return blame_all(request, resolved, error);
+    return mw_planner_nearest_candidate(request, resolved, error);
 }
 
 /* --- the most layers ------------------------------------------------------------------------- */

@@ -2,17 +2,25 @@
 
 #include <glib.h>
 
-bool
-mw_fits_in_no_parts(const struct mw_sizing *sizing, const struct mw_settings *asked)
+/* Bytes that no number of tiles changes. */
+static int64_t
+uncut_bytes(const struct mw_sizing *sizing, enum mw_tier tier)
 {
     static const enum mw_purpose cut[] = {MW_PURPOSE_PARAMETER_BUFFERS, MW_PURPOSE_SHARD_BUFFERS,
                                           MW_PURPOSE_GRADIENT_BUFFERS,
                                           MW_PURPOSE_OPTIMIZER_BUFFERS};
+    int64_t bytes = mw_sizing_peak(sizing, tier);
 
+    for (size_t p = 0; p < G_N_ELEMENTS(cut); p++)
+        bytes -= sizing->ledger[tier][cut[p]];
+    return bytes;
+}
+
+bool
+mw_fits_in_no_parts(const struct mw_sizing *sizing, const struct mw_settings *asked)
+{
     for (int t = 0; t < MW_TIER_COUNT; t++) {
-        int64_t rest = mw_sizing_peak(sizing, t);
-        for (size_t p = 0; p < G_N_ELEMENTS(cut); p++)
-            rest -= sizing->ledger[t][cut[p]];
+        int64_t rest = uncut_bytes(sizing, t);
         rest -= asked->logits_chunks == MW_AUTO ? sizing->ledger[t][MW_PURPOSE_LOGITS] : 0;
         if (rest > sizing->tiers[t].capacity_bytes)
             return true;
@@ -32,12 +40,7 @@ mw_fits_in_some_parts(const struct mw_request *request, const struct mw_settings
     bool open = s.tiles == MW_AUTO || s.logits_chunks == MW_AUTO;
     bool hopeless = !sizing || !open || mw_fits_in_no_parts(sizing, &s);
     mw_sizing_free(sizing);
-    if (found || hopeless)
-        return found;
-    sizing = mw_planner_size_placement(request, &s, NULL);
-    found = sizing && sizing->fits;
-    mw_sizing_free(sizing);
-    return found;
+    return found || (!hopeless && mw_planner_has_room(request, &s));
 }
 
 int64_t

@@ -70,6 +70,9 @@ GPtrArray *mw_planner_candidates(const struct mw_request *request,
 /* The candidates that fit.  Faster than the above if none does; the array is then empty. */
 GPtrArray *mw_planner_fitting_candidates(const struct mw_request *request,
                                          const struct mw_settings *resolved);
+/* What mw_planner_candidates returns where it is known that none fits. */
+GPtrArray *mw_planner_nearest_candidate(const struct mw_request *request,
+                                        const struct mw_settings *resolved, GError **error);
 
 /* Whether any candidate would fit, but faster; an open batch counts as one sequence. */
 bool mw_planner_fits(const struct mw_request *request, const struct mw_settings *resolved);
@@ -101,6 +104,9 @@ void mw_planner_advise_batch(const struct mw_request *request, const struct mw_s
  * lacks least memory. */
 struct mw_sizing *mw_planner_size_placement(const struct mw_request *request,
                                             const struct mw_settings *settings, GError **error);
+
+/* Whether it fits, but faster. */
+bool mw_planner_has_room(const struct mw_request *request, const struct mw_settings *settings);
 
 /* Of a sizing that fits and recomputes all layers: the same with as few recomputed as fit; NULL:
  * all must be. */

@@ -6,6 +6,9 @@
 #include "planner/planner.h"
 
 #define TILES_MAX 64
+/* Tiles cut what is on its way, which each doubling halves: all that are left save no more than the
+ * last doubling did, but for what is rounded up and buffers that more ops need. */
+#define TILES_SAVE 2
 /* A committed step needs the other extents and 10% to spare (docs/DESIGN.md). */
 #define COMMIT_FILL 0.9
 
@@ -32,8 +35,8 @@ size_with_commit(const struct mw_request *request, const struct mw_settings *set
     return mw_sizing_new(request->model, request->hardware, &s, error);
 }
 
-/* The largest sensible number of chunks of the logits: with V/h of them the logits take 6·t·h
- * bytes, three times their input, which is little compared with a layer's activations. */
+/* With V/h chunks the logits take 6·t·h bytes, three times their input, which is little compared
+ * with a layer's activations. */
 static int64_t
 most_chunks(const struct mw_sizing *sizing)
 {
@@ -94,10 +97,17 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
     return nearest;
 }
 
+static bool
+may_tile(const struct mw_request *request, const struct mw_settings *settings,
+         const struct mw_sizing *sizing)
+{
+    return settings->tiles == MW_AUTO && sizing->params_partitioned &&
+           request->hardware->offers.tiled_operators;
+}
+
 /* Uses memory-centric tiling only if a buffer does not fit, whatever else does not, and if the
- * software has it.  If no number
- * of tiles helps, takes the one that lacks least, so that neither verdict nor remedy blames a
- * buffer that tiling would have cut. */
+ * software has it.  If no number of tiles helps, takes the one that lacks least, so that neither
+ * verdict nor remedy blames a buffer that tiling would have cut. */
 static struct mw_sizing *
 size_with_tiles(const struct mw_request *request, const struct mw_settings *settings,
                 GError **error)
@@ -105,14 +115,33 @@ size_with_tiles(const struct mw_request *request, const struct mw_settings *sett
     struct mw_settings s = *settings;
     struct mw_sizing *nearest = size_with_logits(request, &s, error);
 
-    if (!nearest || nearest->fits || s.tiles != MW_AUTO || !nearest->params_partitioned ||
-        !request->hardware->offers.tiled_operators)
+    if (!nearest || nearest->fits || !may_tile(request, &s, nearest))
         return nearest;
     for (s.tiles = 2; s.tiles <= TILES_MAX && !nearest->fits; s.tiles *= 2) {
         struct mw_sizing *sizing = size_with_logits(request, &s, NULL);
         nearest = nearer(nearest, sizing);
     }
     return nearest;
+}
+
+bool
+mw_planner_has_room(const struct mw_request *request, const struct mw_settings *settings)
+{
+    struct mw_settings s = *settings;
+    struct mw_sizing *sizing = size_with_logits(request, &s, NULL);
+    bool open = sizing && !sizing->fits && may_tile(request, &s, sizing);
+    double lack = sizing ? mw_sizing_lack(sizing) : 0, saved = INFINITY;
+
+    for (s.tiles = 2; open && s.tiles <= TILES_MAX && lack <= TILES_SAVE * saved; s.tiles *= 2) {
+        mw_sizing_free(sizing);
+        sizing = size_with_logits(request, &s, NULL);
+        open = sizing && !sizing->fits;
+        saved = sizing ? lack - mw_sizing_lack(sizing) : 0;
+        lack -= saved;
+    }
+    bool fits = sizing && sizing->fits;
+    mw_sizing_free(sizing);
+    return fits;
 }
 
 /* Bytes of the GPU that a sizing leaves; less than 0: it lacks them. */

@@ -59,9 +59,9 @@ mw_stage_split_find(const double *layer_s, int64_t layers, double head_s, double
 
 /* --- times ----------------------------------------------------------------------------------- */
 
-static double
-operators_s(const struct mw_operator_info *operators, int count, bool again,
-            const struct mw_hardware *hardware)
+double
+mw_stage_operators_s(const struct mw_operator_info *operators, int count, bool again,
+                     const struct mw_hardware *hardware)
 {
     double flops = 0, bytes = 0;
 
@@ -90,12 +90,12 @@ mw_stage_split_choose(const struct mw_model *model, const struct mw_hardware *ha
     g_autofree double *layer_s = g_new(double, model->layers);
     g_autofree int64_t *begins = g_new(int64_t, settings->pp);
     for (int64_t l = 0; l < model->layers; l++)
-        layer_s[l] = operators_s(operators, mw_model_layer(model, l, &shape, operators),
-                                 settings->checkpoint_interval != 0, hardware);
+        layer_s[l] = mw_stage_operators_s(operators, mw_model_layer(model, l, &shape, operators),
+                                          settings->checkpoint_interval != 0, hardware);
     double head_s =
-        operators_s(operators, mw_model_head(model, &shape, operators), false, hardware);
+        mw_stage_operators_s(operators, mw_model_head(model, &shape, operators), false, hardware);
     double tail_s =
-        operators_s(operators, mw_model_tail(model, &shape, operators), false, hardware);
+        mw_stage_operators_s(operators, mw_model_tail(model, &shape, operators), false, hardware);
     mw_stage_split_find(layer_s, model->layers, head_s, tail_s, settings->pp, begins);
     for (int64_t stage = 1; stage < settings->pp; stage++)
         mw_layer_set_add(&settings->stage_begins, begins[stage]);

@@ -18,6 +18,10 @@
 double mw_stage_split_find(const double *layer_s, int64_t layers, double head_s, double tail_s,
                            int64_t stages, int64_t *begins);
 
+/* What operators take for a micro-batch, forward and back, and `again`, by FLOPs and bytes. */
+double mw_stage_operators_s(const struct mw_operator_info *operators, int count, bool again,
+                            const struct mw_hardware *hardware);
+
 /* If the settings leave it to the planner, sets where stages begin: by FLOPs and bytes of each
  * layer's forward, backward and recomputation. */
 void mw_stage_split_choose(const struct mw_model *model, const struct mw_hardware *hardware,

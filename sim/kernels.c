@@ -364,13 +364,46 @@ directions_share(const struct mw_hardware *hardware, const struct mw_kernel_work
     return reached > 0 ? flops / reached : 1;
 }
 
+/* Elements that the product's three matrices have beyond those of a cube with as many FLOPs. */
+static double
+beyond_cube(const struct mw_work_product *p)
+{
+    double m = (double)p->m, n = (double)p->n, k = (double)p->k;
+    double size = mw_kernel_size(p->m, p->n, p->k);
+
+    return m * k + k * n + m * n - 3 * size * size;
+}
+
+/* A curve is of products that are cubes, or nearly: one that is long and thin moves more per FLOP.
+ * A GPU does so while it multiplies; on cores it adds to the time, at the rate of memory.  The
+ * share of the type is taken of the rate later. */
+static double
+curve_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
+{
+    double rate = mw_kernel_products_curve(hardware, work->size) * directions_share(hardware, work);
+    double flops = 0, bytes = 0;
+
+    if (!hardware->gpu_is_cores)
+        return rate;
+    for (uint32_t i = 0; i < work->product_count; i++) {
+        const struct mw_work_product *p = &work->products[i];
+        enum mw_dtype dtype = (enum mw_dtype)p->dtype;
+        double count = (double)p->count;
+        flops += 2 * (double)p->m * (double)p->n * (double)p->k * count;
+        bytes += mw_kernel_dtype_share(hardware, dtype) * (double)mw_dtype_bytes(dtype, 1) * count *
+                 beyond_cube(p);
+    }
+    if (!(flops > 0 && hardware->gpu_memory_bytes_per_s > 0))
+        return rate;
+    return flops / (flops / rate + bytes / hardware->gpu_memory_bytes_per_s);
+}
+
 double
 mw_kernel_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
 {
     if (!work->attention.heads)
         return hardware->gpu_multiprocessors ? tiled_flops(hardware, work)
-                                             : mw_kernel_products_curve(hardware, work->size) *
-                                                   directions_share(hardware, work);
+                                             : curve_flops(hardware, work);
     double share = hardware->attention_share > 0 ? hardware->attention_share : 1;
     return share * attention_flops(hardware, work) * mw_kernel_skipped(hardware, &work->attention);
 }
@@ -384,9 +417,9 @@ mw_kernel_same_rates(const struct mw_hardware *a, const struct mw_hardware *b)
     return SAME(gpu_multiprocessors) && SAME(tile_flops) && SAME(sustained_share) &&
            SAME(tile_fill) && SAME(tile_shares) && SAME(fp8_tile_flops) && SAME(fp8_tile_fill) &&
            SAME(fp8_tile_shares) && SAME(fp8_bytes_per_operand) && SAME(gpu_memory_bytes_per_s) &&
-           SAME(gpu_achievable_flops) && SAME(matmul_points) && SAME(matmul_dim) &&
-           SAME(matmul_flops) && SAME(matmul_forward_share) && SAME(matmul_input_share) &&
-           SAME(matmul_weight_share) && SAME(attention_forward_share) &&
+           SAME(gpu_achievable_flops) && SAME(gpu_is_cores) && SAME(matmul_points) &&
+           SAME(matmul_dim) && SAME(matmul_flops) && SAME(matmul_forward_share) &&
+           SAME(matmul_input_share) && SAME(matmul_weight_share) && SAME(attention_forward_share) &&
            SAME(attention_backward_share) && SAME(attention_points) && SAME(attention_dim) &&
            SAME(attention_flops) && SAME(attention_kernel) && SAME(attention_share) &&
            SAME(attention_skips);

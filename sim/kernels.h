@@ -13,7 +13,9 @@
  * the tile that is fastest, and no product is faster than memory delivers its three matrices.
  * Source of the mechanism: NVIDIA, Matrix Multiplication Background User's Guide (tile and wave
  * quantization).  The figures are the machine's (hardware/keys.c); rates/fit_products.py takes them
- * from measured products.  A machine without them has a curve over (m*n*k)^(1/3).
+ * from measured products.  A machine without them has a curve over (m*n*k)^(1/3), of cubes; where
+ * it is the host's cores, what the matrices of a long and thin product have beyond those of a cube
+ * is moved at memory's rate, and adds to the time.
  *
  * A machine whose curve was measured by direction has the share of it that products reach which
  * give a result, the gradient of an input, or that of weights.

@@ -339,14 +339,15 @@ take_fastest(struct search *search, struct mw_choice *choice, GPtrArray *candida
         *choice = fastest;
 }
 
+/* Where none fits: the one that lacks least, or NULL and the reason. */
 static GPtrArray *
-find_candidates(const struct mw_question *question, const struct mw_settings *asked, GError **error)
+find_nearest(const struct mw_question *question, const struct mw_settings *asked, GError **error)
 {
     struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     struct mw_settings resolved;
 
     return mw_settings_complete(&planned, asked, &resolved, error)
-               ? mw_planner_candidates(&planned, &resolved, error)
+               ? mw_planner_nearest_candidate(&planned, &resolved, error)
                : NULL;
 }
 
@@ -541,18 +542,14 @@ find_mixed(const struct mw_question *question, const struct mw_settings *asked,
     return found;
 }
 
-/* Recomputes every block, or none or some if that is faster.  Has no sizing if the estimates do not
- * come close to the present rate. */
-static bool
-choose_of_strategy(struct search *search, const struct mw_settings *asked, double present,
-                   struct mw_choice *choice, GError **error)
+/* Recomputes every block, or none or some if that is faster.  Without a sizing: nothing fits, or
+ * the estimates do not come close to the present rate. */
+static struct mw_choice
+choose_of_strategy(struct search *search, const struct mw_settings *asked, double present)
 {
     struct mw_settings settings = keeping_all(asked);
-    g_autoptr(GError) refused = NULL;
-    /* Asks why a candidate does not fit only if none fits. */
-    g_autoptr(GPtrArray) candidates = present > 0
-                                          ? find_fitting(search->question, asked)
-                                          : find_candidates(search->question, asked, &refused);
+    struct mw_choice choice = {0};
+    g_autoptr(GPtrArray) candidates = find_fitting(search->question, asked);
     g_autoptr(GPtrArray) kept =
         may_keep_all(asked) ? find_fitting(search->question, &settings) : NULL;
     double recomputed = best_estimate(candidates), all = best_estimate(kept);
@@ -564,23 +561,30 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
     bool on_gpu = stay_on_gpu(candidates) && stay_on_gpu(kept);
     double floor = on_gpu ? NEAR * most : 0;
 
-    *choice = (struct mw_choice){0};
-    /* keeping activations takes fewer ops */
-    if (present <= 0 && !candidates && !(all > 0)) {
-        g_propagate_error(error, g_steal_pointer(&refused));
-        return false;
-    }
     if (most < NEAR * present)
-        return true;
+        return choice;
     if (candidates && candidates->len && recomputed >= floor)
-        *choice = fastest_candidate(search, candidates, floor);
+        choice = fastest_candidate(search, candidates, floor);
     if (all > recomputed && all >= floor)
-        take_fastest(search, choice, kept, floor);
+        take_fastest(search, &choice, kept, floor);
     /* Transfers are worse than estimated where they wait for each other in backward. */
     double worth = (on_gpu ? 1 : NEAR) * fmax(recomputed, all);
     if (some > worth)
-        take_fastest(search, choice, mixed, worth);
-    return true;
+        take_fastest(search, &choice, mixed, worth);
+    return choice;
+}
+
+/* Of a strategy of which nothing fits: what lacks least. */
+static bool
+choose_nearest(const struct search *search, const struct mw_settings *asked,
+               struct mw_choice *choice, GError **error)
+{
+    g_autoptr(GPtrArray) nearest = find_nearest(search->question, asked, error);
+
+    *choice = (struct mw_choice){.keeps_plan = search->keeps_plan};
+    if (nearest)
+        choice->sizing = g_steal_pointer(&nearest->pdata[0]);
+    return nearest != NULL;
 }
 
 /* --- among the strategies -------------------------------------------------------------------- */
@@ -673,9 +677,26 @@ strategies_to_try(const struct mw_settings *asked)
     return some;
 }
 
+static struct mw_choice
+choose_strategy(struct search *search, const struct mw_settings *asked)
+{
+    const struct mw_strategies strategies = strategies_to_try(asked);
+    struct mw_settings settings = *asked;
+    struct field field = {0};
+
+    for (int i = 0; i < strategies.count; i++) {
+        settings.strategy = strategies.one[i];
+        struct mw_choice other = choose_of_strategy(search, &settings, fastest_of(&field));
+        if (other.sizing)
+            field_add(search, &field, settings.strategy, &other);
+    }
+    return field_take_best(&field);
+}
+
+/* Of all strategies, of which nothing fits, what lacks least. */
 static bool
-choose_strategy(struct search *search, const struct mw_settings *asked, struct mw_choice *choice,
-                GError **error)
+choose_nearest_strategy(struct search *search, const struct mw_settings *asked,
+                        struct mw_choice *choice, GError **error)
 {
     const struct mw_strategies strategies = strategies_to_try(asked);
     struct mw_settings settings = *asked;
@@ -686,31 +707,34 @@ choose_strategy(struct search *search, const struct mw_settings *asked, struct m
         struct mw_choice other;
         settings.strategy = strategies.one[i];
         g_clear_error(&refused);
-        if (choose_of_strategy(search, &settings, fastest_of(&field), &other, &refused)) {
-            if (other.sizing)
-                field_add(search, &field, settings.strategy, &other);
+        if (choose_nearest(search, &settings, &other, &refused)) {
+            field_add(search, &field, settings.strategy, &other);
         } else if (g_error_matches(refused, MW_ERROR, MW_ERROR_LARGE)) {
             g_clear_error(&large);
             large = g_error_copy(refused);
         }
     }
-    struct mw_choice best = field_take_best(&field);
+    *choice = field_take_best(&field);
     /* Memory is not short if a strategy fits with too many ops. */
-    if (large && !fits(&best))
-        mw_choice_clear(&best);
-    *choice = best;
-    if (!best.sizing)
+    if (large)
+        mw_choice_clear(choice);
+    if (!choice->sizing)
         g_propagate_error(error, large ? g_steal_pointer(&large) : g_steal_pointer(&refused));
-    return best.sizing != NULL;
+    return choice->sizing != NULL;
 }
 
+/* Asks why nothing fits only if nothing does. */
 static bool
 choose(struct search *search, const struct mw_settings *asked, struct mw_choice *choice,
        GError **error)
 {
-    return asked->strategy == MW_STRATEGY_AUTO
-               ? choose_strategy(search, asked, choice, error)
-               : choose_of_strategy(search, asked, 0, choice, error);
+    bool any = asked->strategy == MW_STRATEGY_AUTO;
+
+    *choice = any ? choose_strategy(search, asked) : choose_of_strategy(search, asked, 0);
+    if (choice->sizing)
+        return true;
+    return any ? choose_nearest_strategy(search, asked, choice, error)
+               : choose_nearest(search, asked, choice, error);
 }
 
 /* --- refusals --------------------------------------------------------------------------------- */
@@ -855,6 +879,14 @@ choose_as_if_asked(struct search *search, const struct mw_settings *asked, struc
     }
 }
 
+static bool
+same_batch(const struct mw_choice *one, const struct mw_choice *other)
+{
+    const struct mw_settings *a = &one->sizing->settings, *b = &other->sizing->settings;
+
+    return a->micro_batch == b->micro_batch && a->grad_accum == b->grad_accum;
+}
+
 /* At least as fast as requesting the same global batch, which may be split differently. */
 static void
 try_global_batch(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
@@ -869,6 +901,10 @@ try_global_batch(struct search *search, const struct mw_settings *asked, struct 
         llround(mw_tokens_per_step(choice->sizing) / (double)choice->sizing->settings.seq);
     if (!choose(search, &settings, &other, NULL))
         return;
+    if (same_batch(choice, &other)) { /* as which it has been asked for already */
+        mw_choice_clear(&other);
+        return;
+    }
     choose_as_if_asked(search, &settings, &other);
     take_better(search, choice, &other);
 }

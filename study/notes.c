@@ -5,6 +5,7 @@
 #include "planner/batches.h"
 #include "planner/check_strategy.h"
 #include "planner/settings/table.h"
+#include "planner/stage_replicas.h"
 #include "sim/kernels.h"
 #include "study/choose.h"
 #include "study/set_result.h"
@@ -194,6 +195,8 @@ note_length(const struct mw_sizing *sizing, GPtrArray *notes)
 
 /* From this share of the FLOPs on, the assumed rate of attention decides the answer. */
 #define MUCH_ATTENTION 0.25
+/* Less is within what FLOPs and bytes alone say. */
+#define REPLICAS_GAIN 0.95
 
 static double
 attention_share(const struct mw_plan *plan)
@@ -403,6 +406,23 @@ note_draws(const struct mw_sizing *sizing, GPtrArray *notes)
                                    gate->name, even, 2 * even));
 }
 
+/* Whose experts a gate of their own chooses. */
+static void
+note_groups(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_gate_row *gate = mw_gate_row((int)sizing->shape.gate);
+    int64_t groups = mw_model_gate_groups(sizing->model, sizing->shape.gate);
+
+    if (groups)
+        g_ptr_array_add(notes,
+                        mw_spelled_printf(
+                            "{gate=%s}: a token goes to %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                            " groups of %" G_GINT64_FORMAT
+                            " experts, once to each, and there to %" G_GINT64_FORMAT " experts",
+                            gate->name, gate->group_visits, groups, sizing->model->experts / groups,
+                            mw_gate_copies((int)sizing->shape.gate)));
+}
+
 /* What is dropped, as far as it follows from the capacity. */
 static void
 note_gate(const struct mw_sizing *sizing, GPtrArray *notes)
@@ -426,6 +446,7 @@ note_gate(const struct mw_sizing *sizing, GPtrArray *notes)
                                                  "all others",
                                                  gate->name));
     note_draws(sizing, notes);
+    note_groups(sizing, notes);
     if (share > 0)
         g_ptr_array_add(
             notes, mw_spelled_printf(
@@ -468,7 +489,8 @@ note_capacity(const struct mw_sizing *sizing, GPtrArray *notes)
 }
 
 /* A product of m rows takes 2 m n k FLOPs and reads n k weights: with fewer rows than this, reading
- * takes longer than the products. */
+ * takes longer than the products.  The more experts there are, the fewer each has: the shrinking
+ * batch of Shazeer et al., arXiv 1701.06538, Sec. 3.1. */
 static void
 note_few_tokens(const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -486,6 +508,45 @@ note_few_tokens(const struct mw_sizing *sizing, GPtrArray *notes)
                               tokens_of_expert(sizing), rows,
                               mw_model_can_spread(sizing->model) && sizing->ep < sizing->dp ? spread
                                                                                             : ""));
+}
+
+/* Where stages with unlike numbers of replicas would pass micro-batches faster. */
+static void
+note_replicas(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_settings *s = &sizing->settings;
+    const struct mw_model *model = sizing->model;
+    struct mw_replicated_stages found;
+    struct mw_stage_costs costs;
+    double equal_s = 0;
+
+    if (s->schedule != MW_SCHEDULE_PIPEDREAM || sizing->pp == 1)
+        return;
+    mw_stage_costs_of(model, sizing->hardware, s, &costs);
+    for (int64_t stage = 0; stage < sizing->pp; stage++) {
+        int64_t begin = mw_settings_stage_begin(s, model->layers, stage);
+        int64_t end = stage + 1 < sizing->pp ? mw_settings_stage_begin(s, model->layers, stage + 1)
+                                             : model->layers;
+        double own_s = mw_stage_replicated_s(&costs, begin, end, sizing->dp);
+        equal_s = fmax(equal_s, fmax(own_s, costs.hop_s));
+    }
+    mw_stage_replicas_find(&costs, sizing->dp * sizing->pp, &found);
+    mw_stage_costs_clear(&costs);
+    if (found.micro_batch_s > REPLICAS_GAIN * equal_s)
+        return;
+    g_autoptr(GString) stages = g_string_new(NULL);
+    for (int i = 0; i < found.count; i++) {
+        int64_t end = i + 1 < found.count ? found.begins[i + 1] : model->layers;
+        g_string_append_printf(
+            stages, "%s%" G_GINT64_FORMAT " for layers %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT,
+            i ? ", " : "", found.replicas[i], found.begins[i], end - 1);
+    }
+    g_ptr_array_add(
+        notes, mw_spelled_printf("{schedule=pipedream}: by PipeDream's planner other stages, with "
+                                 "replicas of their own number, would pass a micro-batch in %.2f "
+                                 "of the time: %s; by FLOPs and bytes alone, whatever memory it "
+                                 "takes, and not planned",
+                                 found.micro_batch_s / equal_s, stages->str));
 }
 
 /* What plans of mixtures do that software does not, and the other way round. */
@@ -771,6 +832,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_left_out(question, strategy, sizing, notes);
     note_pieces(sizing, notes);
     note_experts(question, sizing, notes);
+    note_replicas(sizing, notes);
     note_slicing(question, sizing, notes);
     note_offers(question, sizing, notes);
     mw_note_deepspeed(question, strategy, sizing, notes);

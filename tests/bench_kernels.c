@@ -5,8 +5,9 @@
  * adamw: 28 bytes a parameter, against copying and scaling as many bytes in DRAM.
  * products: the wrapper against bare oneDNN calls, shapes of GPT-2 124M: of the same type, or in
  * fp32 where oneDNN does not multiply it; ratios are of pairs of calls, with quartiles.
+ * experts: grouped products of a mixture beside the wrapper's, one group after the other.
  * attention: forward and backward, of the FLOPs that a causal mask leaves.
- * Products and attention in bf16, then in fp16.
+ * Products, experts and attention in bf16, then in fp16.
  *
  * --adamw prints the median seconds of an update, for a peer to stand beside.
  * --sides: Adafactor's passes over gradients of bf16, 2 bytes each, beside the norm's and a copy.
@@ -298,6 +299,63 @@ bench_products(int64_t tokens, int64_t hidden, int64_t vocab)
     bench_product("head, dW", vocab, hidden, tokens, true, false);
 }
 
+/* --- experts --- */
+
+#define GROUPS 4
+
+/* Groups of a mixture's copies, all as large, beside one product of the same shape by the wrapper:
+ * of one group, which GROUPS of them take in turn. */
+static void
+bench_groups(const char *use, int64_t rows, const struct mw_product *of_all)
+{
+    struct mw_product one = *of_all;
+    const struct mw_cpu_kernels *kernels = mw_cpu_kernels(dtype);
+    struct mw_cpu_matmul *matmul = mw_cpu_matmul_create(dtype);
+    int32_t begin[GROUPS + 1];
+    double own[ROUNDS], library[ROUNDS], ratio[ROUNDS];
+
+    *(of_all->m ? &one.k : &one.m) = rows;
+    for (int i = 0; i <= GROUPS; i++)
+        begin[i] = (int32_t)(i * rows);
+    uint16_t *a = buffer((size_t)(GROUPS * one.m * one.k) * 2);
+    uint16_t *b = buffer((size_t)(GROUPS * one.k * one.n) * 2);
+    uint16_t *c = buffer((size_t)(GROUPS * one.m * one.n) * 2);
+    void *scratch = buffer((size_t)kernels->groups_scratch_bytes(GROUPS, bench_team()));
+    for (int i = -1; i < ROUNDS; i++) {
+        int at = i < 0 ? 0 : i;
+        double start_s = bench_now_s();
+        kernels->multiply_groups(of_all, begin, GROUPS, c, a, b, scratch);
+        own[at] = bench_now_s() - start_s;
+        library[at] = 0;
+        for (int g = 0; g < GROUPS; g++)
+            library[at] += time_product(matmul, &one, c + g * one.m * one.n, a + g * one.m * one.k,
+                                        b + g * one.k * one.n);
+        ratio[at] = library[at] / own[at];
+    }
+    double flops = 2.0 * GROUPS * (double)one.m * (double)one.n * (double)one.k;
+    struct bench_spread r = bench_spread_of(ratio, ROUNDS);
+    printf("%-22s %5lld %5lld %5lld: %6.1f GFLOP/s; one by one %6.1f; ratio %.2f (%.2f to %.2f)\n",
+           use, (long long)one.m, (long long)one.n, (long long)one.k,
+           flops / bench_median(own, ROUNDS) / 1e9, flops / bench_median(library, ROUNDS) / 1e9,
+           r.median, r.low, r.high);
+    mw_cpu_matmul_destroy(matmul);
+    free(a);
+    free(b);
+    free(c);
+    free(scratch);
+}
+
+/* Rows of an expert. */
+static void
+bench_experts(int64_t rows, int64_t hidden, int64_t ffn)
+{
+    bench_groups("experts up, forward", rows,
+                 &(struct mw_product){.n = ffn, .k = hidden, .b_transposed = true});
+    bench_groups("experts up, dx", rows, &(struct mw_product){.n = hidden, .k = ffn});
+    bench_groups("experts up, dW", rows,
+                 &(struct mw_product){.m = ffn, .n = hidden, .a_transposed = true});
+}
+
 /* --- attention --- */
 
 struct attention {
@@ -393,6 +451,8 @@ main(int argc, char **argv)
         dtype = fp16 ? MW_DTYPE_FP16 : MW_DTYPE_BF16;
         printf("in %s:\n", fp16 ? "fp16" : "bf16");
         bench_products(smoke ? 32 : 1024, smoke ? 48 : 768, smoke ? 101 : 50257);
+        for (int rows = 64; rows <= (smoke ? 64 : 1024); rows *= 4)
+            bench_experts(rows, smoke ? 48 : 512, smoke ? 101 : 1024);
         bench_attention(smoke ? 70 : 1024, smoke ? 2 : 12, smoke ? 1 : 12);
         bench_attention(smoke ? 70 : 2048, smoke ? 2 : 16, smoke ? 1 : 4);
     }

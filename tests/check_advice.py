@@ -674,7 +674,8 @@ def check_gates():
                         dropped_share(128, 2, 8, 32))),
             ("gshard --capacity-factor 0.25", ("at most 8 of", dropped_share(128, 2, 8, 8))),
             ("expert-choice", ("takes 32 of the 128 tokens",)),
-            ("expert-choice --capacity-factor 0.5", ("takes 16 of the 128 tokens",))):
+            ("expert-choice --capacity-factor 0.5", ("takes 16 of the 128 tokens",)),
+            ("hierarchical", ("2 of 4 groups of 2 experts, once to each, and there to 2",))):
         answer = simulate([*words, "--gate", *gate.split()])
         notes = "; ".join(note for note in answer["notes"] if "--gate" in note)
         missing = [text for text in texts if text not in notes]
@@ -684,6 +685,37 @@ def check_gates():
             yield f"{gate}: {answer['notes']}"
         if answer["settings"].get("gate", "top-k") != gate.split()[0]:
             yield f"{gate}: {answer['settings']}"
+
+
+def check_shrinking():
+    """The shrinking batch of experts (Shazeer et al., arXiv 1701.06538, Sec. 3.1): of b tokens of
+    each of d ranks that share n experts an expert gets k b d / n, and few are said to be few."""
+    for experts, visits, ranks, batch in ((8, 2, 1, 1), (64, 2, 1, 1), (64, 2, 8, 1), (64, 4, 8, 1),
+                                          (64, 2, 1, 4), (8, 2, 8, 4)):
+        model = (f"layers=2,hidden=1024,heads=16,vocab=1024,experts={experts},"
+                 f"experts_per_token={visits},expert_ffn=4096,architecture=llama")
+        notes = simulate(f"-m {model} -H dgx-h100 -s zero3 --seq 512 --grad-accum 1 "
+                         f"--batch {batch} --ep {ranks} --software megatron".split())["notes"]
+        tokens = visits * batch * 512 * ranks // experts
+        said = [note for note in notes if "waits for its weights" in note]
+        if bool(said) != (tokens < 1000) or (said and f"has {tokens} tokens" not in said[0]):
+            yield f"{tokens} tokens: {said}"
+
+
+def check_replicas():
+    """Stages with unlike numbers of replicas cover all layers with at most all GPUs; they are said
+    of PipeDream's own schedule alone."""
+    words = "-m llama-3.1-8b -H dgx-h100 --nodes 2 --pp 4 --batch 1 -s ddp --schedule".split()
+    said = [note for note in simulate([*words, "pipedream"])["notes"] if "own number" in note]
+    parts = re.findall(r"(\d+) for layers (\d+) to (\d+)", said[0] if said else "")
+    covered = [layer for _, first, last in parts for layer in range(int(first), int(last) + 1)]
+    replicas = [int(number) for number, _, _ in parts]
+    share = re.search(r"in (0\.\d+) of the time", said[0] if said else "")
+    if (covered != list(range(32)) or sum(replicas) > 16 or len(set(replicas)) < 2 or not share
+            or float(share[1]) > 0.95):
+        yield f"{said}"
+    if any("own number" in note for note in simulate([*words, "2bw"])["notes"]):
+        yield "said of 2bw"
 
 
 def tests():
@@ -721,6 +753,8 @@ def tests():
     yield "interval", check_interval()
     yield "capacity of experts", check_capacity()
     yield "gates of experts", check_gates()
+    yield "shrinking batch of experts", check_shrinking()
+    yield "replicas of stages", check_replicas()
 
 
 if __name__ == "__main__":

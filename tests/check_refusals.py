@@ -281,7 +281,14 @@ CONTRADICTIONS = {
     "simulate -m mixtral-8x7b -H dgx-h100 --capacity-factor 0":
         ["--capacity-factor 0", "0.01 to 100, or none"],
     "simulate -m mixtral-8x7b -H dgx-h100 --gate top-2":
-        ["--gate top-2: must be one of top-k, noisy-top-k, switch, gshard, expert-choice"],
+        ["--gate top-2: must be one of top-k, noisy-top-k, switch, gshard, expert-choice, "
+         "hierarchical"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --gate hierarchical --ep 8":
+        ["--ep 8: with --gate hierarchical a GPU has whole groups", "has 4 groups; give 4"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --gate hierarchical --capacity-factor 1":
+        ["--capacity-factor 1: with --gate hierarchical", "leave it out"],
+    "run -m mixtral-8x7b -H flat-test --gate hierarchical --data /etc/passwd":
+        ["--gate hierarchical: run does not have it; give --gate top-k"],
     "simulate -m gpt2 -H dgx-h100 --gate switch":
         ["--gate switch: model gpt2 has no experts; give --gate top-k"],
     "simulate -m mixtral-8x7b -H dgx-h100 --gate expert-choice --capacity-factor 4.01":

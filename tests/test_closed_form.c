@@ -180,10 +180,15 @@ spread_experts(struct random_request *request, guint32 seed)
         s->capacity_factor = 0.5 + (double)(seed % 5) / 4;
     if (request->model.experts)
         s->gate = (enum mw_gating)(seed / 3 % MW_GATING_COUNT);
+    int64_t groups = mw_model_gate_groups(&request->model, s->gate);
+    if (groups)
+        s->capacity_factor = 0;
     if (!request->model.experts || (s->tp > 1 && s->sequence_parallel != 1) ||
         s->optimizer == MW_OPTIMIZER_MUON)
         return;
     s->ep = MIN(ranks / s->tp, 1 << (seed / 2 % 4));
+    while (groups && groups % s->ep)
+        s->ep /= 2;
     if (s->ep == 1)
         return;
     s->shard_group = MW_SHARD_ALL;
@@ -450,7 +455,7 @@ test_spread_bytes(void)
     spread_bytes(2);
 }
 
-/* The same by gate: rows that the 8 experts have of a rank's 2048 tokens. */
+/* The same by gate: rows that the 8 experts have of a rank's 2048 tokens, or of 4 groups of 2. */
 static void
 test_gate_bytes(void)
 {
@@ -458,10 +463,10 @@ test_gate_bytes(void)
         enum mw_gating gate;
         double factor;
         int64_t rows;
-    } rows[] = {{MW_GATING_TOP_K, 0, 2 * 2048},         {MW_GATING_NOISY_TOP_K, 0, 2 * 2048},
-                {MW_GATING_SWITCH, 0, 8 * 256},         {MW_GATING_SWITCH, 1.25, 8 * 320},
-                {MW_GATING_GSHARD, 0, 8 * 512},         {MW_GATING_EXPERT_CHOICE, 0, 8 * 512},
-                {MW_GATING_EXPERT_CHOICE, 1.5, 8 * 768}};
+    } rows[] = {{MW_GATING_TOP_K, 0, 2 * 2048},          {MW_GATING_NOISY_TOP_K, 0, 2 * 2048},
+                {MW_GATING_SWITCH, 0, 8 * 256},          {MW_GATING_SWITCH, 1.25, 8 * 320},
+                {MW_GATING_GSHARD, 0, 8 * 512},          {MW_GATING_EXPERT_CHOICE, 0, 8 * 512},
+                {MW_GATING_EXPERT_CHOICE, 1.5, 8 * 768}, {MW_GATING_HIERARCHICAL, 0, 2 * 2048}};
     struct random_request request;
 
     request_spread(&request, 1);

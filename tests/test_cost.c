@@ -96,9 +96,9 @@ test_compute(void)
     struct bench b = bench_new(MW_OP_COMPUTE, 1);
 
     b.work.flops = INT64_C(20000000000000);
-    b.work.products[0] = (struct mw_work_product){5000, 10, 20, 10000000, MW_DTYPE_BF16, 0};
+    b.work.products[0] = (struct mw_work_product){100, 100, 100, 10000000, MW_DTYPE_BF16, 0};
     b.work.product_count = 1;
-    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2); /* size 100: the cube root of m·n·k */
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2);
     b.work.bytes = 50 * GB;
     b.work.launches = 3;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 2 + 0.5 + 0.003);
@@ -108,6 +108,27 @@ test_compute(void)
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 4 + 0.5 + 0.003);
     b.work.product_count = 0;
     assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.503);
+    mw_plan_free(b.plan);
+}
+
+/* Products that are no cubes have the rate of one with as many FLOPs, the cube root of m·n·k; on
+ * cores what their matrices have beyond its three is moved at 100 GB/s. */
+static void
+test_thin_products(void)
+{
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+    const double beyond_gb = 1e-9 * (5000 * 10 + 10 * 20 + 5000 * 20 - 3 * 100 * 100) * 1000000;
+
+    b.work.flops = INT64_C(2000000000000);
+    b.work.products[0] = (struct mw_work_product){5000, 20, 10, 1000000, MW_DTYPE_BF16, 0};
+    b.work.product_count = 1;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.2);
+    b.hardware.gpu_is_cores = true;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.2 + 2 * beyond_gb / 100);
+    b.work.products[0].dtype = MW_DTYPE_FP32;
+    b.hardware.gpu_peak_flops = 100e12;
+    b.hardware.gpu_fp32_flops = 50e12;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), 0.4 + 4 * beyond_gb / 100);
     mw_plan_free(b.plan);
 }
 
@@ -340,7 +361,7 @@ test_slowest_computes(void)
     struct bench b = bench_new(MW_OP_COMPUTE, 1);
 
     b.work.flops = INT64_C(20000000000000);
-    b.work.products[0] = (struct mw_work_product){5000, 10, 20, 10000000, MW_DTYPE_BF16, 0};
+    b.work.products[0] = (struct mw_work_product){100, 100, 100, 10000000, MW_DTYPE_BF16, 0};
     b.work.product_count = 1;
     b.work.bytes = 50 * GB;
     b.hardware.gpus_differ = 0.02;
@@ -694,6 +715,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/cost/matmul-curve", test_matmul_curve);
     g_test_add_func("/cost/compute", test_compute);
+    g_test_add_func("/cost/thin-products", test_thin_products);
     g_test_add_func("/cost/copies", test_copies);
     g_test_add_func("/cost/gradients-to-host", test_gradients_to_host);
     g_test_add_func("/cost/drives", test_drives);

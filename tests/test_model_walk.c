@@ -551,6 +551,66 @@ test_gates(void)
         }
 }
 
+/* 16 experts in 4 groups, of which a token visits 2, and 2 of each, beside 4 of all by one noisy
+ * gate: 4 + 2 * 4 scores of a token instead of 16, in products of 2·100·4096 FLOPs, and in 15 fp32
+ * passes forward, 21 backward and 5 that are kept; a gate of 4 groups and its noise more; and
+ * tokens that are copied for groups first and for experts there: half as many go over ranks. */
+static void
+test_gate_levels(void)
+{
+    const int64_t fewer = 16 - (4 + 2 * 4), scores = INT64_C(4) * 100 * fewer;
+    const int64_t once = INT64_C(2) * 100 * 4096; /* bytes of a pass over the tokens */
+    struct mw_model model = load("mixtral-8x7b");
+
+    model.experts = 16;
+    model.experts_per_token = 4;
+    for (int ep = 1; ep <= 2; ep++) {
+        struct mw_shape flat = {
+            .sequences = 1, .seq = 100, .tp = 1, .ep = ep, .gate = MW_GATING_NOISY_TOP_K};
+        struct mw_shape shape = flat;
+        shape.gate = MW_GATING_HIERARCHICAL;
+        struct sums before = sum_layer(&model, 0, flat), after = sum_layer(&model, 0, shape);
+        int64_t forward = 0, backward = 0;
+        static const enum mw_operator of[] = {MW_OPERATOR_MLP_UP, MW_OPERATOR_EXPERTS_UP,
+                                              MW_OPERATOR_EXPERTS_DOWN, MW_OPERATOR_MLP_DOWN};
+        for (size_t i = 0; i < G_N_ELEMENTS(of); i++) {
+            if (ep == 1 && (i == 1 || i == 2))
+                continue;
+            struct mw_operator_info one = operator_of(&model, of[i], flat);
+            struct mw_operator_info two = operator_of(&model, of[i], shape);
+            forward += two.forward_bytes - one.forward_bytes;
+            backward += two.backward_bytes - one.backward_bytes;
+        }
+        g_assert_cmpint(mw_model_gate_groups(&model, MW_GATING_HIERARCHICAL), ==, 4);
+        g_assert_cmpint(mw_model_expert_rows(&model, &shape), ==, 400);
+        g_assert_cmpint(mw_model_sent_rows(&shape, 400), ==, 200);
+        g_assert_cmpint(after.params - before.params, ==, 2 * 4 * 4096);
+        g_assert_cmpint(after.forward_flops - before.forward_flops, ==,
+                        -2 * fewer * INT64_C(2) * 100 * 4096);
+        g_assert_cmpint(after.backward_flops, ==, 2 * after.forward_flops);
+        g_assert_cmpint(forward, ==, -15 * scores + (ep == 1 ? 8 : -8) * once);
+        g_assert_cmpint(backward, ==, -21 * scores + (ep == 1 ? 10 : -6) * once);
+        g_assert_cmpint(after.saved_bytes - before.saved_bytes, ==, -5 * scores + 2 * once);
+    }
+}
+
+/* Groups are as many as experts in each, or more; a prime number has none. */
+static void
+test_gate_groups(void)
+{
+    static const struct {
+        int64_t experts, groups;
+    } rows[] = {{4, 2}, {6, 3}, {7, 7}, {8, 4}, {16, 4}, {60, 10}, {128, 16}, {256, 16}};
+    struct mw_model model = load("mixtral-8x7b");
+
+    for (size_t r = 0; r < G_N_ELEMENTS(rows); r++) {
+        model.experts = rows[r].experts;
+        g_assert_cmpint(mw_model_gate_groups(&model, MW_GATING_HIERARCHICAL), ==, rows[r].groups);
+        g_assert_cmpint(mw_model_gate_groups(&model, MW_GATING_NOISY_TOP_K), ==, 0);
+        g_assert_cmpint(mw_model_gate_scores(&model, MW_GATING_NOISY_TOP_K), ==, rows[r].experts);
+    }
+}
+
 /* Switch computes its router in fp32, and nothing else. */
 static void
 test_gate_types(void)
@@ -591,6 +651,9 @@ test_gate_params(void)
     g_assert_cmpint(mw_model_gate_params(&mixtral, MW_GATING_SWITCH), ==, params);
     g_assert_cmpint(mw_model_gate_active_params(&mixtral, MW_GATING_SWITCH), ==, active - expert);
     g_assert_cmpint(mw_model_gate_active_params(&mixtral, MW_GATING_GSHARD), ==, active);
+    g_assert_cmpint(mw_model_gate_params(&mixtral, MW_GATING_HIERARCHICAL), ==, params + 2 * noise);
+    g_assert_cmpint(mw_model_gate_active_params(&mixtral, MW_GATING_HIERARCHICAL), ==,
+                    active + 2 * noise + 2 * expert);
 }
 
 /* By hand: of two tokens that go to one of two experts each, both go to the same one half of the
@@ -672,6 +735,8 @@ main(int argc, char **argv)
     g_test_add_func("/model/walk/gates", test_gates);
     g_test_add_func("/model/walk/gates/types", test_gate_types);
     g_test_add_func("/model/walk/gates/params", test_gate_params);
+    g_test_add_func("/model/walk/gates/levels", test_gate_levels);
+    g_test_add_func("/model/walk/gates/groups", test_gate_groups);
     g_test_add_func("/model/walk/gates/dropped", test_dropped_share);
     g_test_add_func("/model/walk/parallel-block", test_parallel_block);
     return g_test_run();

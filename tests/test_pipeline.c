@@ -2,6 +2,7 @@
  * simulated, and cut into what each rank runs. */
 #include <math.h>
 
+#include "planner/stage_replicas.h"
 #include "planner/stage_split.h"
 #include "tests/cases.h"
 #include "tests/random_request.h"
@@ -651,6 +652,71 @@ test_split(void)
     }
 }
 
+/* The fastest of all divisions of the layers from `begin` on, over at most so many GPUs. */
+static double
+try_replicas(const struct mw_stage_costs *costs, int64_t begin, int64_t gpus)
+{
+    double best = INFINITY;
+
+    if (begin == costs->layers)
+        return 0;
+    for (int64_t end = begin + 1; end <= costs->layers; end++)
+        for (int64_t m = 1; m <= gpus; m++) {
+            double own_s = mw_stage_replicated_s(costs, begin, end, m);
+            double rest_s = try_replicas(costs, end, gpus - m);
+            double hop_s = end < costs->layers ? costs->hop_s : 0;
+            best = fmin(best, fmax(own_s, fmax(rest_s, hop_s)));
+        }
+    return best;
+}
+
+/* PipeDream's planner finds what trying all finds, and says it of the stages that it names. */
+static void
+test_replicas(void)
+{
+    int unlike = 0;
+
+    for (guint32 seed = 0; seed < 200; seed++) {
+        g_autoptr(GRand) random = g_rand_new_with_seed(seed);
+        double layer_s[6];
+        int64_t layer_bytes[6];
+        struct mw_stage_costs costs = {
+            .layers = g_rand_int_range(random, 1, 7),
+            .layer_s = layer_s,
+            .layer_bytes = layer_bytes,
+            .head_s = g_rand_int_range(random, 0, 4),
+            .head_bytes = g_rand_int_range(random, 0, 20),
+            .tail_s = g_rand_int_range(random, 0, 9),
+            .tail_bytes = g_rand_int_range(random, 0, 20),
+            .hop_s = g_rand_double_range(random, 0, 3),
+            .bytes_per_s = g_rand_double_range(random, 0.5, 6),
+        };
+        int64_t gpus = g_rand_int_range(random, 1, 8), all = 0;
+        struct mw_replicated_stages found;
+        double slowest_s = 0;
+        for (int64_t l = 0; l < costs.layers; l++) {
+            layer_s[l] = seed % 2 ? 3 : g_rand_double_range(random, 1, 9);
+            layer_bytes[l] = g_rand_int_range(random, 5, 30);
+        }
+        mw_stage_replicas_find(&costs, gpus, &found);
+        for (int s = 0; s < found.count; s++) {
+            int64_t end = s + 1 < found.count ? found.begins[s + 1] : costs.layers;
+            g_assert_cmpint(found.begins[s], <, end);
+            slowest_s = fmax(
+                slowest_s, mw_stage_replicated_s(&costs, found.begins[s], end, found.replicas[s]));
+            all += found.replicas[s];
+            unlike += s && found.replicas[s] != found.replicas[s - 1];
+        }
+        if (found.count > 1)
+            slowest_s = fmax(slowest_s, costs.hop_s);
+        g_assert_cmpint(found.begins[0], ==, 0);
+        g_assert_cmpint(all, <=, gpus);
+        g_assert_cmpfloat_with_epsilon(found.micro_batch_s, slowest_s, 1e-9);
+        g_assert_cmpfloat_with_epsilon(found.micro_batch_s, try_replicas(&costs, 0, gpus), 1e-9);
+    }
+    g_assert_cmpint(unlike, >, 20);
+}
+
 /* Whatever the stages have, the plan is good, and has what its sizing says. */
 static void
 split_anywhere(struct random_request *request)
@@ -700,6 +766,7 @@ main(int argc, char **argv)
     g_test_add_func("/pipeline/bubble", test_bubble);
     g_test_add_func("/pipeline/no-flush", test_no_flush);
     g_test_add_func("/pipeline/split", test_split);
+    g_test_add_func("/pipeline/replicas", test_replicas);
     g_test_add_func("/pipeline/split-anywhere", test_split_anywhere);
     return g_test_run();
 }

@@ -14,6 +14,7 @@ KEYS = ("kind", "placement", "schedule", "batch", "micro_batches", "seq")
 GRIDS = (
     (("slices",), ("gpu", "offload", "nvme-state"), ("",), (2, 4, 8), (1, 2), (64, 128, 256)),
     (("stages",), ("gpu",), ("1f1b", "gpipe"), (1, 2, 4), (2, 4, 8), (64, 128, 256)),
+    (("experts",), ("gpu", "offload", "nvme-state"), ("",), (2, 4, 8), (1, 2), (64, 128, 256)),
 )
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Calibrates this machine for two ranks, then trains every configuration of configurations.csv as
-tensor slices or pipeline stages and sets the measured step beside the prediction.
+tensor slices, pipeline stages or experts of ranks and sets the measured step beside the prediction.
 
     experiments/cpu-ranks/measure.py [--rounds N] [--steps N] [--only NUMBERS]
 
@@ -21,17 +21,22 @@ import grid  # noqa: E402
 RANKS = 2
 
 
+# Of each kind: model, and how it is divided among two ranks.
+KINDS = {"slices": ("gpt-text", "--tp 2 --batch {share:g}"),
+         "stages": ("gpt-text", "--pp 2 --schedule {schedule} --batch {batch}"),
+         "experts": ("moe-text", "--ep 2 --batch {share:g}")}
+
+
 def divided(row):
-    if row["kind"] == "slices":
-        return ["--tp", "2", "--batch", f"{int(row['batch']) / 2:g}"]
-    return ["--pp", "2", "--schedule", row["schedule"], "--batch", row["batch"]]
+    model, words = KINDS[row["kind"]]
+    return ["-m", str(common.ROOT / "models" / model / "config.json"),
+            *words.format(share=int(row["batch"]) / RANKS, **row).split()]
 
 
 def measure(row, profile, folder, steps):
-    words = ["run", "-m", str(common.ROOT / "models" / "gpt-text" / "config.json"), "-H",
-             str(profile), *divided(row), "--grad-accum", row["micro_batches"], "--seq",
-             row["seq"], "--activation-checkpoint-interval", "1", "--commit", "none", "--data",
-             str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json"]
+    words = ["run", *divided(row), "-H", str(profile), "--grad-accum", row["micro_batches"],
+             "--seq", row["seq"], "--activation-checkpoint-interval", "1", "--commit", "none",
+             "--data", str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json"]
     words += (["-s", "ddp"] if row["placement"] == "gpu" else
               grid.PLACEMENTS[row["placement"]].split())
     return json.loads(grid.launch(RANKS, *words))["answers"][0]["compare"]
@@ -61,7 +66,7 @@ def report(results, arguments, started):
     kinds = [f"- {kind}: {sizes([r for r in results if r['kind'] == kind])}"
              for kind in dict.fromkeys(r["kind"] for r in results)]
     common.write_text(HERE / "result.md", "\n".join([
-        "# Predicted and measured on two ranks: tensor slices and pipeline stages", "",
+        "# Predicted and measured on two ranks: tensor slices, pipeline stages and experts", "",
         grid.measured_where(started, "experiments/cpu-ranks/measure.py --rounds "
                             f"{arguments.rounds} --steps {arguments.steps}"), "",
         "Error of the step time:", "", *kinds, "", table(results), "",

@@ -171,8 +171,8 @@ exchange_room(const struct mw_sizing *sizing)
 {
     if (sizing->ep == 1 || !sizing->shape.all_visit_one)
         return 0;
-    return sizing->element_bytes * mw_model_expert_room(sizing->model, &sizing->shape) *
-           sizing->model->hidden;
+    int64_t room = mw_model_expert_room(sizing->model, &sizing->shape);
+    return sizing->element_bytes * mw_model_sent_rows(&sizing->shape, room) * sizing->model->hidden;
 }
 
 /* What must outlast the logits: the activations of layers that keep them, and what passes between

@@ -396,6 +396,38 @@ keeps_from_spreading(const struct mw_settings *s, bool complete)
                                                        : NULL;
 }
 
+/* Groups of experts that have gates of their own: each has enough to choose among, and lies on one
+ * GPU (Shazeer et al., arXiv 1701.06538, Sec. 3.1). */
+static bool
+check_groups_of_experts(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    const struct mw_gate_row *gate = mw_gate_row((int)s->gate);
+    int64_t groups = mw_model_gate_groups(model, s->gate), ep = MAX(1, s->ep);
+    int64_t least = mw_gate_copies((int)s->gate);
+
+    if (!groups)
+        return true;
+    if (groups < gate->group_visits || model->experts / groups < least)
+        return mw_refuse(error,
+                         "{gate=%s}: the %" G_GINT64_FORMAT " experts of a layer of model %s make "
+                         "no %" G_GINT64_FORMAT " groups or more of at least %" G_GINT64_FORMAT
+                         "; give {gate=%s}",
+                         gate->name, model->experts, model->name, gate->group_visits, least,
+                         mw_gate_name(MW_GATING_NOISY_TOP_K));
+    if (s->capacity_factor > 0)
+        return mw_refuse(error,
+                         "{capacity-factor=%.15g}: with {gate=%s} experts take all tokens that "
+                         "come; leave it out",
+                         s->capacity_factor, gate->name);
+    g_autofree char *nearest = nearest_common_divisors(groups, groups, ep);
+    g_autofree char *alone = mw_spelled("{ep=1}");
+    return groups % ep == 0 ||
+           mw_refuse(error,
+                     "{ep=%" G_GINT64_FORMAT "}: with {gate=%s} a GPU has whole groups of experts, "
+                     "and a layer of model %s has %" G_GINT64_FORMAT " groups; give %s",
+                     ep, gate->name, model->name, groups, *nearest ? nearest : alone);
+}
+
 /* Whether the experts have such a gate.  None takes a token twice (Zhou et al., arXiv 2202.09368,
  * Sec. 3.2, a top-k over the tokens). */
 static bool
@@ -408,6 +440,8 @@ check_gate(const struct mw_model *model, const struct mw_settings *s, GError **e
         return mw_refuse(error, "{gate=%s}: model %s has no experts%s; give {gate=%s}", gate->name,
                          model->name, model->experts ? " whose layers are known here" : "",
                          mw_gate_name(MW_GATING_TOP_K));
+    if (!check_groups_of_experts(model, s, error))
+        return false;
     return !gate->experts_choose || s->capacity_factor <= most ||
            mw_refuse(
                error,

@@ -365,8 +365,9 @@ cut_unit(struct mw_sizing *sizing, struct mw_class_info *class, struct mw_unit *
 static int64_t
 experts_bytes(const struct mw_sizing *sizing)
 {
-    return sizing->element_bytes * mw_model_expert_rows(sizing->model, &sizing->shape) *
-           sizing->model->hidden;
+    int64_t rows = mw_model_expert_rows(sizing->model, &sizing->shape);
+
+    return sizing->element_bytes * mw_model_sent_rows(&sizing->shape, rows) * sizing->model->hidden;
 }
 
 /* Of a rank's tokens. */

@@ -11,7 +11,9 @@
 double
 mw_sizing_rounded_up_by(double bytes)
 {
-    return bytes >= 1 ? exp2(ceil(log2(bytes))) - bytes : 0;
+    int power;
+
+    return bytes >= 1 && frexp(bytes, &power) > 0.5 ? ldexp(1, power) - bytes : 0;
 }
 
 /* Elements of a rank's part of a parameter, how many are alike, and their type. */

@@ -67,11 +67,16 @@ static void
 pack_turned(mw_left *out, const mw_element *x, int64_t ld, int64_t rows, int64_t there, int64_t n)
 {
     (void)there;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t k = 0; k < n; k++)
-            out[i * LEFT_LD + k] = x[k * ld + i];
-        if (n % 2 != 0)
-            out[i * LEFT_LD + n] = 0;
+    for (int64_t i = 0; i < rows; i += MW_PANEL) {
+        int64_t k = 0;
+        for (; k + MW_PAIRS_ELEMENTS <= n && i + MW_PANEL <= rows; k += MW_PAIRS_ELEMENTS)
+            mw_pack_turned_pairs(out + i * LEFT_LD + k, LEFT_LD, x + k * ld + i, ld);
+        for (int64_t row = i; row < mw_smaller(rows, i + MW_PANEL); row++) {
+            for (int64_t at = k; at < n; at++)
+                out[row * LEFT_LD + at] = x[at * ld + row];
+            if (n % 2 != 0)
+                out[row * LEFT_LD + n] = 0;
+        }
     }
 }
 #else
@@ -207,7 +212,8 @@ cut(const struct mw_product *p)
 #if defined(_OPENMP)
     threads = omp_get_max_threads();
 #endif
-    while (ceiling(p->m, b.rows) * ceiling(p->n, b.columns) < BLOCKS_PER_THREAD * threads) {
+    while (threads > 1 &&
+           ceiling(p->m, b.rows) * ceiling(p->n, b.columns) < BLOCKS_PER_THREAD * threads) {
         if (b.rows > BLOCK_M_LEAST && (b.rows >= b.columns || b.columns <= BLOCK_N_LEAST))
             b.rows /= 2;
         else if (b.columns > BLOCK_N_LEAST)

@@ -140,21 +140,78 @@ mw_interleave(uint32_t *out, mw_eight even, mw_eight odd)
     memcpy(out + 4, &high, sizeof high);
 }
 
-/* B of x [k, columns]. */
+/* Sixteen columns of two rows, whose words a panel has. */
+MW_INLINE void
+mw_interleave_panel(uint32_t *words, const mw_element *even, const mw_element *odd)
+{
+    mw_interleave(words, mw_raw(even), mw_raw(odd));
+    mw_interleave(words + 8, mw_raw(even + 8), mw_raw(odd + 8));
+}
+
+/* As mw_interleave_panel, of the first n columns; odd: NULL if there is no such row. */
+MW_INLINE void
+mw_interleave_some(uint32_t *words, const mw_element *even, const mw_element *odd, int64_t n)
+{
+    for (int64_t j = 0; j < MW_PANEL; j += 8) {
+        mw_eight low = {0}, high = {0};
+        if (j < n)
+            low = mw_raw_first(even + j, n - j);
+        if (j < n && odd)
+            high = mw_raw_first(odd + j, n - j);
+        mw_interleave(words + j, low, high);
+    }
+}
+
+/* B of x [k, columns]: panel by panel, so that it is written in order. */
 static inline __attribute__((unused)) void
 mw_pack_rows(mw_right *out, int64_t b_panel, const mw_element *x, int64_t ld_x, int64_t k,
              int64_t columns)
 {
-    for (int64_t r = 0; r < k; r += 2) {
-        const mw_element *even = x + r * ld_x, *odd = even + ld_x;
-        for (int64_t j = 0; j < mw_round_up(columns, MW_PANEL); j += 8) {
-            uint32_t *words = out + j / MW_PANEL * b_panel + r / 2 * MW_PANEL + j % MW_PANEL;
-            mw_eight high = {0};
-            if (r + 1 < k)
-                high = mw_raw_first(odd + j, columns - j);
-            mw_interleave(words, mw_raw_first(even + j, columns - j), high);
-        }
+    for (int64_t j = 0; j < columns; j += MW_PANEL) {
+        uint32_t *words = out + j / MW_PANEL * b_panel;
+        const mw_element *row = x + j;
+        int64_t r = 0;
+        for (; r + 2 <= k && j + MW_PANEL <= columns; r += 2, row += 2 * ld_x, words += MW_PANEL)
+            mw_interleave_panel(words, row, row + ld_x);
+        for (; r < k; r += 2, row += 2 * ld_x, words += MW_PANEL)
+            mw_interleave_some(words, row, r + 1 < k ? row + ld_x : NULL, columns - j);
     }
+}
+
+/* Sixteen pairs of elements. */
+typedef uint32_t mw_pairs __attribute__((vector_size(MW_PANEL * sizeof(uint32_t))));
+
+#define MW_PAIRS_ELEMENTS (2 * MW_PANEL)
+
+/* Transposes, as mw_transpose_8 does, in four rounds. */
+MW_INLINE void
+mw_transpose_pairs(mw_pairs v[MW_PANEL])
+{
+    for (int round = 0; round < 4; round++) {
+        mw_pairs next[MW_PANEL];
+        for (int i = 0; i < MW_PANEL / 2; i++) {
+            mw_pairs a = v[i], b = v[i + MW_PANEL / 2];
+            next[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
+                                                  22, 7, 23);
+            next[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                                      13, 29, 14, 30, 15, 31);
+        }
+        memcpy(v, next, sizeof next);
+    }
+}
+
+/* One column of a panel, from the pair `p` on; row: NULL if there is no such column. */
+MW_INLINE void
+mw_pack_column(uint32_t *words, const mw_element *row, int64_t p, int64_t k)
+{
+    for (; p < k / 2; p++) {
+        uint32_t word = 0;
+        if (row)
+            memcpy(&word, row + 2 * p, sizeof word);
+        words[p * MW_PANEL] = word;
+    }
+    if (k % 2 != 0)
+        words[k / 2 * MW_PANEL] = row ? row[k - 1] : 0;
 }
 
 /* B of the transpose of x [columns, k]. */
@@ -162,19 +219,34 @@ static inline __attribute__((unused)) void
 mw_pack_transposed(mw_right *out, int64_t b_panel, const mw_element *x, int64_t ld_x,
                    int64_t columns, int64_t k)
 {
-    for (int64_t j = 0; j < mw_round_up(columns, MW_PANEL); j++) {
-        uint32_t *words = out + j / MW_PANEL * b_panel + j % MW_PANEL;
-        const mw_element *row = x + j * ld_x;
-        bool real = j < columns;
-        for (int64_t p = 0; p < k / 2; p++) {
-            uint32_t word = 0;
-            if (real)
-                memcpy(&word, row + 2 * p, sizeof word);
-            words[p * MW_PANEL] = word;
+    for (int64_t j = 0; j < columns; j += MW_PANEL) {
+        uint32_t *words = out + j / MW_PANEL * b_panel;
+        int64_t at = 0;
+        for (; at + MW_PAIRS_ELEMENTS <= k && j + MW_PANEL <= columns; at += MW_PAIRS_ELEMENTS) {
+            mw_pairs v[MW_PANEL];
+            for (int64_t i = 0; i < MW_PANEL; i++)
+                memcpy(&v[i], x + (j + i) * ld_x + at, sizeof v[i]);
+            mw_transpose_pairs(v);
+            memcpy(words + at / 2 * MW_PANEL, v, sizeof v);
         }
-        if (k % 2 != 0)
-            words[k / 2 * MW_PANEL] = real ? row[k - 1] : 0;
+        for (int64_t i = 0; i < MW_PANEL; i++)
+            mw_pack_column(words + i, j + i < columns ? x + (j + i) * ld_x : NULL, at / 2, k);
     }
+}
+
+/* Rows i of out: columns i of x, of as many rows as pairs have elements. */
+MW_INLINE void
+mw_pack_turned_pairs(mw_left *out, int64_t ld, const mw_element *x, int64_t ld_x)
+{
+    mw_pairs v[MW_PANEL];
+
+    for (int64_t p = 0; p < MW_PANEL; p++) {
+        const mw_element *even = x + 2 * p * ld_x;
+        mw_interleave_panel((uint32_t *)(void *)&v[p], even, even + ld_x);
+    }
+    mw_transpose_pairs(v);
+    for (int64_t i = 0; i < MW_PANEL; i++)
+        memcpy(out + i * ld, &v[i], sizeof v[i]);
 }
 
 /* B of what is A elsewhere, [k, columns] in rows ld apart; columns are a multiple of MW_PANEL. */

@@ -1,0 +1,47 @@
+/*
+ * stage_replicas.h - stages of a pipeline that have unlike numbers of replicas: PipeDream's planner
+ * (Narayanan et al., SOSP 2019, Sec. 3.1).  Replicas of a stage take micro-batches in turn
+ * (round robin, Sec. 3.2) and sum up their gradients.  A closed form: no plan has such stages.
+ */
+#ifndef MW_PLANNER_STAGE_REPLICAS_H
+#define MW_PLANNER_STAGE_REPLICAS_H
+
+#include "hardware/hwprofile.h"
+#include "model/model.h"
+#include "planner/settings/settings.h"
+
+struct mw_stage_costs {
+    int64_t layers;
+    double *layer_s;                /* [layers]: of a micro-batch forward and back */
+    int64_t *layer_bytes;           /* [layers]: gradients */
+    double head_s, tail_s;          /* what the first stage has beside layers, and the last one */
+    int64_t head_bytes, tail_bytes; /* gradients of these */
+    double hop_s;                   /* what a micro-batch takes between two stages, both ways */
+    double bytes_per_s;             /* at which gradients pass around the replicas of a stage */
+};
+
+#define MW_REPLICATED_STAGES_MAX 64
+
+struct mw_replicated_stages {
+    int count;
+    int64_t begins[MW_REPLICATED_STAGES_MAX], replicas[MW_REPLICATED_STAGES_MAX];
+    double micro_batch_s; /* of the slowest stage or hop: the steady state's */
+};
+
+/* What layers [begin, end) take for each micro-batch on so many replicas: the longer of the work of
+ * one of m micro-batches, and the sum of m gradients of w bytes, 2 (m - 1) / m w / B, a ring's part
+ * of the paper's 2 (m - 1) w / B; both by m. */
+double mw_stage_replicated_s(const struct mw_stage_costs *costs, int64_t begin, int64_t end,
+                             int64_t replicas);
+
+/* The fastest division over at most so many GPUs, or sets of slices.  1 <= gpus. */
+void mw_stage_replicas_find(const struct mw_stage_costs *costs, int64_t gpus,
+                            struct mw_replicated_stages *out);
+
+/* Of a model on a machine; mw_stage_costs_clear it.  Hops and sums over the slowest link there is
+ * between the GPUs: the paper's lower levels are left out. */
+void mw_stage_costs_of(const struct mw_model *model, const struct mw_hardware *hardware,
+                       const struct mw_settings *settings, struct mw_stage_costs *costs);
+void mw_stage_costs_clear(struct mw_stage_costs *costs);
+
+#endif
