@@ -71,18 +71,25 @@ struct mw_memory_use {
     /* Where parameters are partitioned: the first of these, and copies of a rank's gradients as the
      * plan sums them, wherever off the GPU the state is. */
     double host_bytes_per_partitioned_gradient, host_sum_copies_partitioned;
-    bool swaps_sub_groups;  /* for the drives, in buffers of whole ones; else as planned */
-    double pinned_rounding; /* share of pinned buffers that are rounded up to powers of 2 */
-    double bytes_per_logit; /* of logits, loss and their gradients; a plan may keep fewer */
-    bool logits_whole;      /* the loss is computed of all tokens at once */
-    bool checkpoints_whole; /* each tensor slice keeps all of an activation checkpoint */
+    bool swaps_sub_groups;          /* for the drives, in buffers of whole ones; else as planned */
+    double pinned_rounding;         /* share of pinned buffers that are rounded up to powers of 2 */
+    int casts_stay;                 /* enum mw_casts_stay, of those copies */
+    double bytes_per_logit;         /* of logits, loss and their gradients; a plan may keep fewer */
+    double forward_bytes_per_logit; /* of these while the loss's forward runs; 0: as many */
+    bool logits_whole;              /* the loss is computed of all tokens at once */
+    bool checkpoints_whole;         /* each tensor slice keeps all of an activation checkpoint */
     bool experts_whole; /* spread experts have room for all tokens of the GPUs that share them */
     double bytes_per_softmax; /* kept of a stored score beside what a product reads; 0: nothing */
     double activations_kept;  /* without recomputation, as a multiple of those counted; 0: the
                                  * bound of eager frameworks */
-    double allocator_loss;    /* share of the allocator's memory that it cannot give */
-    bool caching;             /* it gives the same bytes to what lives at other times of a step */
-    int gradients_stay;       /* enum mw_gradients_stay */
+    double wide_bytes_kept; /* more, of a token and an element of the hidden size, of a layer whose
+                               * parameters of fp32 are cast where they are used */
+    double allocator_loss;  /* share of the allocator's memory that it cannot give */
+    bool caching;           /* it gives the same bytes to what lives at other times of a step */
+    int gradients_stay;     /* enum mw_gradients_stay */
+    double tensors_beside;  /* whose gradients are there at once where the update runs beside
+                               * backward; 0: of as many layers as the plan has */
+    bool update_frees_others; /* gradients that the rank does not update, before it does */
 };
 
 /* How a framework makes a model before the first step (docs/MODEL.md 12.17 to 12.19).  All 0: not
@@ -93,6 +100,15 @@ struct mw_start_use {
     int made_on_gpu;        /* where a rank makes it: 1, else in host memory */
     double bytes_per_param; /* of a whole model */
     double params_per_s;    /* made by a rank in host memory; 0: takes no time */
+};
+
+/* Until when copies in 16 bits of fp32 parameters are there, of layers that are recomputed.  Those
+ * of layers that keep their activations wait for their backward. */
+enum mw_casts_stay {
+    MW_CASTS_FORWARD,  /* all until forward ends */
+    MW_CASTS_LAYER,    /* a layer's while it is computed */
+    MW_CASTS_BACKWARD, /* all until backward ends */
+    MW_CASTS_STAY_COUNT
 };
 
 /* The type in which sums of several micro-batches' gradients are kept. */

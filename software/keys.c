@@ -34,6 +34,8 @@
 
 static const char *const stays[MW_STAY_COUNT + 1] = {
     [MW_STAY_ALWAYS] = "always", [MW_STAY_PARTITIONED] = "partitioned", [MW_STAY_NEVER] = "never"};
+static const char *const casts_stay[MW_CASTS_STAY_COUNT + 1] = {
+    [MW_CASTS_FORWARD] = "forward", [MW_CASTS_LAYER] = "layer", [MW_CASTS_BACKWARD] = "backward"};
 static const char *const places[] = {"host", "gpu", NULL};
 static const char *const host_optimizers[] = {"any", "adam", "lion", NULL};
 static const char *const sum_types[MW_SUM_TYPE_COUNT + 1] = {
@@ -200,8 +202,13 @@ static const struct mw_profile_key keys[] = {
      "them; default: fp32",
      1, 0, MW_SUM_TYPE_COUNT - 1, false, 0, MW_VALUE_CHOICE, AT(memory.sum_type), 0, 0, sum_types},
     MEMORY("cast_bytes", "bytes", bytes_per_cast, 0, 4,
-           "of the copy in 16 bits that forward makes of an fp32 parameter and backward frees, "
-           "beside sums of gradients, where nothing is partitioned; default: 0"),
+           "of the copy in 16 bits that forward makes of an fp32 parameter, of which there is no "
+           "other where nothing is partitioned, or parameters are; default: 0"),
+    {"memory", "casts_stay", "",
+     "until when those copies are there, beside those of layers that keep activations, which stay "
+     "until their backward: forward, all until it ends, layer, while a layer is computed, or "
+     "backward, all until it ends; default: forward",
+     1, 0, 1, false, 0, MW_VALUE_CHOICE, AT(memory.casts_stay), 0, 0, casts_stay},
     MEMORY("frozen_bytes", "bytes", bytes_per_frozen, 1, 4,
            "of a frozen parameter that stays whole where others are in fewer bits; default: as "
            "planned"),
@@ -247,6 +254,8 @@ static const struct mw_profile_key keys[] = {
     MEMORY("logit_bytes", "bytes", bytes_per_logit, 1, 64,
            "of a logit, with the copies and gradients that the loss makes; default: 4 beside the "
            "logit"),
+    MEMORY("logit_forward_bytes", "bytes", forward_bytes_per_logit, 1, 64,
+           "of them while the loss is computed, before its gradients; default: as many"),
     {"memory", "logits_whole", "",
      "whether the loss is computed of all tokens at once; else in as many chunks as memory asks "
      "for",
@@ -263,6 +272,10 @@ static const struct mw_profile_key keys[] = {
     MEMORY("activations_kept", "", activations_kept, 1, 10,
            "activations kept without recomputation, as a multiple of those that a fused backward "
            "needs; default: 1.74, the most that eager frameworks keep"),
+    MEMORY("wide_layer_bytes", "bytes", wide_bytes_kept, 0, 100,
+           "kept more of a layer, per token and element of the hidden size, where parameters of "
+           "fp32 are cast where they are used, so that fp32 passes from layer to layer; default: "
+           "0"),
     MEMORY("softmax_bytes", "bytes", bytes_per_softmax, 1, 16,
            "kept of a stored score for softmax's backward, where that is another tensor than the "
            "one that the product with the values reads; default: the same tensor"),
@@ -277,6 +290,13 @@ static const struct mw_profile_key keys[] = {
      "where gradients keep their memory from step to step: always, partitioned, where parameters "
      "are partitioned, or never, so that each backward makes them anew",
      1, 0, 1, false, 0, MW_VALUE_CHOICE, AT(memory.gradients_stay), 0, 0, stays},
+    MEMORY("beside_tensors", "", tensors_beside, 0, 1000,
+           "tensors whose gradients are there at once where the update runs beside backward and "
+           "frees each as it takes it; default: all of as many layers as planned"),
+    {"memory", "update_frees_others", "",
+     "whether the update begins by freeing gradients that are not partitioned and that the rank "
+     "does not update",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.update_frees_others), 0, 0, NULL},
 
     {"start", "partitions", "",
      "whether a model whose parameters are partitioned is made in parts, rather than whole by each "

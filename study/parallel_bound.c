@@ -3,7 +3,7 @@
 #include "study/parallel_internal.h"
 
 /* With all on the GPU and nothing partitioned: what activations and logits take does not depend on
- * it. */
+ * it, but for software that casts parameters of fp32 where these are whole. */
 bool
 mw_parallel_room_of(const struct mw_parallel_space *space, const struct mw_parallel_block *block,
                     struct mw_parallel_room *out)
@@ -11,10 +11,12 @@ mw_parallel_room_of(const struct mw_parallel_space *space, const struct mw_paral
     const struct mw_parallel_variant plain = {.strategy = space->strategies.one[0],
                                               .shard_group = MW_SHARD_ALL};
     struct mw_settings settings;
-    struct mw_sizing *first =
-        mw_parallel_settings(space, block, &plain, &settings)
-            ? mw_sizing_new_distinct(space->model, space->hardware, &settings, NULL)
-            : NULL;
+    struct mw_hardware narrow = *space->hardware;
+
+    narrow.memory_use.bytes_per_cast = narrow.memory_use.bytes_per_frozen = 0;
+    struct mw_sizing *first = mw_parallel_settings(space, block, &plain, &settings)
+                                  ? mw_sizing_new_distinct(space->model, &narrow, &settings, NULL)
+                                  : NULL;
 
     *out = (struct mw_parallel_room){0};
     for (const struct mw_sizing *stage = first; stage; stage = stage->next_stage) {

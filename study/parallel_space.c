@@ -376,7 +376,8 @@ set_lines(const struct mw_sizing *some, const struct mw_sizing *more, const stru
             int64_t gradients = some->ledger[t][MW_PURPOSE_GRADIENTS];
             line->home_bytes[t] = some->ledger[t][MW_PURPOSE_PARAMETERS] +
                                   some->ledger[t][MW_PURPOSE_OPTIMIZER_STATE] +
-                                  (stay ? gradients : 0);
+                                  (stay ? gradients : 0) -
+                                  (t == MW_TIER_GPU ? mw_sizing_lacking_bytes(some) : 0);
             line->made_bytes[t] = stay ? 0 : gradients;
         }
         if (!more)

@@ -53,7 +53,7 @@ need_by(const struct mw_sizing *sizing, bool caching, enum mw_gradients_stay sta
         g_assert_cmpint(other->beside_then[what], >=, 0);
         g_assert_cmpint(other->beside_then[what], <=, other->beside[what]);
     }
-    return mw_sizing_whole_need(other, MW_TIER_GPU) - other->beside_then[MW_BESIDE_TIED];
+    return mw_sizing_whole_need(other, MW_TIER_GPU) - other->beside_then[MW_BESIDE_ADDED];
 }
 
 /* The most that is alive is no more than all, less where gradients do not stay, and all states with

@@ -9,15 +9,24 @@ import common
 
 SOFTWARE = {"eager": "hf-trainer", "compiled": "fsdp2-compile"}
 UPDATE_PASSES = {"foreach": "2.9", "fused": "1"}  # as the profiles have them
+# What rates/framework.py does: its backward runs under autocast too, and it compiles layers alone,
+# so that the loss is that of the eager profile, without the model's output.
+ITS_OWN = {"eager": {"memory.casts_stay": "backward"},
+           "compiled": {"memory.logit_bytes": "12", "memory.logit_forward_bytes": "10",
+                        "operators.loss_bytes": "49"}}
 GIB = 2.0 ** 30
+
+
+def settings(row):
+    keys = {"operators.update_passes": UPDATE_PASSES[row["optimizer"]], **ITS_OWN[row["how"]]}
+    return [word for key, value in keys.items() for word in ("--set", f"software.{key}={value}")]
 
 
 def predict(row):
     return common.memwall(
         "simulate", "-m", row["model"], "-H", "h200", "-s", "ddp", "--gpus", 1, "--batch",
         row["sequences"], "--seq", row["length"], "--activation-checkpoint-interval",
-        int(row["recomputed"] == "yes"), "--software", SOFTWARE[row["how"]], "--set",
-        f"software.operators.update_passes={UPDATE_PASSES[row['optimizer']]}")
+        int(row["recomputed"] == "yes"), "--software", SOFTWARE[row["how"]], *settings(row))
 
 
 def taken_gib(answer):

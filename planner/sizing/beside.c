@@ -23,7 +23,7 @@ static const struct {
     [MW_BESIDE_CASTS] = {MW_TIER_GPU, "weights cast to 16 bits"},
     [MW_BESIDE_FROZEN] = {MW_TIER_GPU, "frozen weights in fp32"},
     [MW_BESIDE_MOMENTS] = {MW_TIER_GPU, "moments of flat tensors"},
-    [MW_BESIDE_TIED] = {MW_TIER_GPU, "a second tied gradient"},
+    [MW_BESIDE_ADDED] = {MW_TIER_GPU, "gradients to be added up"},
     [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
     [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more host gradients"},
     [MW_BESIDE_HOST_PARAMETERS] = {MW_TIER_CPU, "updated host parameters"},
@@ -72,39 +72,24 @@ zero_buckets(const struct mw_sizing *sizing)
                : 0;
 }
 
-/* Where forward casts parameters, the model's own are of fp32, and so are their gradients. */
-static double
-own_gradient_bytes(const struct mw_sizing *sizing)
-{
-    bool fp32 = sizing->hardware->memory_use.bytes_per_cast > 0 &&
-                mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
-
-    return (double)(fp32 ? mw_dtype_element_bytes(MW_DTYPE_FP32) : sizing->element_bytes);
-}
-
 /* Replicas copy all gradients into buckets, which stay. */
 static double
 replica_buckets(const struct mw_sizing *sizing)
 {
     return !sizing->optimizer_partitioned && sizing->dp > 1
-               ? sizing->hardware->memory_use.gradient_copies * own_gradient_bytes(sizing) *
-                     (double)sizing->trained_params
+               ? sizing->hardware->memory_use.gradient_copies *
+                     mw_sizing_own_gradient_bytes(sizing) * (double)sizing->trained_params
                : 0;
 }
 
-/* Autograd holds the gradient that tied logits make until the embedding's is there, and adds them
- * up. */
-static double
-second_tied(const struct mw_sizing *sizing)
-{
-    return own_gradient_bytes(sizing) * mw_sizing_second_tied(sizing);
-}
-
-/* Bytes per element of gradients on the GPU, as the software keeps them. */
+/* Bytes per element of gradients on the GPU, as the software keeps them: of fp32 parameters fp32,
+ * where the plan has 16-bit ones beside them. */
 static double
 gradient_bytes(const struct mw_sizing *sizing)
 {
-    return fmax((double)sizing->gradient_rest_bytes,
+    double own = mw_sizing_lacking_bytes(sizing) > 0 ? mw_sizing_own_gradient_bytes(sizing) : 0;
+
+    return fmax(fmax((double)sizing->gradient_rest_bytes, own),
                 sizing->hardware->memory_use.bytes_per_gradient);
 }
 
@@ -125,32 +110,16 @@ mw_sizing_kept_share(const struct mw_sizing *sizing)
                : 1;
 }
 
-/* Trained parameters that no product takes: those of an embedding that has no logits. */
-static int64_t
-looked_up(const struct mw_sizing *sizing)
-{
-    const struct mw_class_info *head = &sizing->classes[MW_CLASS_HEAD];
-
-    return head->operator_count && head->operators[0].trained && !mw_sizing_tied(sizing)
-               ? head->operators[0].params
-               : 0;
-}
-
-/* An optimizer's fp32 parameters are the only ones where nothing is partitioned: what forward
- * computes with are casts, which are there beside the gradients of earlier micro-batches.  Autocast
- * keeps all until forward ends; backward needs those of layers that keep their activations. */
+/* Autocast keeps all until forward ends; backward needs those of layers that keep their
+ * activations. */
 static double
 cast_copies(const struct mw_sizing *sizing)
 {
-    bool fp32 = mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
-    bool whole = !sizing->optimizer_partitioned && !sizing->params_partitioned;
+    double layers = mw_sizing_layer_casts(sizing);
 
-    if (!fp32 || !whole || sizing->settings.grad_accum == 1 ||
-        sizing->settings.dtype == MW_DTYPE_FP32)
-        return 0;
-    double share = mw_sizing_has_moments(sizing) ? 1 : mw_sizing_kept_share(sizing);
-    return share * sizing->hardware->memory_use.bytes_per_cast *
-           (double)(sizing->trained_params - looked_up(sizing));
+    if (!mw_sizing_has_moments(sizing))
+        layers *= mw_sizing_kept_share(sizing);
+    return layers + mw_sizing_logits_cast(sizing);
 }
 
 /* Parameters that nobody trains and that are as wide as all. */
@@ -170,50 +139,12 @@ wide_frozen(const struct mw_sizing *sizing)
     return (double)params;
 }
 
-/* Of models whose file says that they are quantized so, PEFT leaves the rest as it is
- * (huggingface/peft, utils/other.py, prepare_model_for_kbit_training). */
-static bool
-stays_in_16_bits(const struct mw_model *model)
-{
-    static const char *const methods[] = {"gptq", "aqlm", "eetq", "hqq", "torchao"};
-
-    for (size_t i = 0; model->quantized && i < G_N_ELEMENTS(methods); i++)
-        if (!strcmp(model->quantized_by, methods[i]))
-            return true;
-    return false;
-}
-
-/* Where the weights of layers are narrow, and each rank has all on its GPU: parts of parameters
- * have one type. */
 static double
 frozen_in_fp32(const struct mw_sizing *sizing)
 {
     double more = sizing->hardware->memory_use.bytes_per_frozen - (double)sizing->element_bytes;
-    bool narrow = sizing->settings.frozen_dtype != MW_DTYPE_NONE;
-    bool parts = sizing->params_partitioned && sizing->shards > 1;
-    bool off_gpu = sizing->ledger[MW_TIER_CPU][MW_PURPOSE_PARAMETERS] > 0;
 
-    return narrow && more > 0 && !parts && !off_gpu && !stays_in_16_bits(sizing->model)
-               ? more * wide_frozen(sizing)
-               : 0;
-}
-
-/* Of those the logits' weight is cast back for its product, until backward has passed it. */
-static double
-cast_logits_weight(const struct mw_sizing *sizing)
-{
-    const struct mw_class_info *tail = &sizing->classes[MW_CLASS_TAIL];
-    const struct mw_class_info *head = &sizing->classes[MW_CLASS_HEAD];
-    int64_t params = 0;
-
-    if (frozen_in_fp32(sizing) <= 0)
-        return 0;
-    if (mw_sizing_tied(sizing) && head->operator_count)
-        return (double)(sizing->element_bytes * head->operators[0].params);
-    for (int i = 0; i < tail->operator_count; i++)
-        if (!tail->operators[i].trained)
-            params = MAX(params, tail->operators[i].params);
-    return (double)(sizing->element_bytes * params);
+    return mw_sizing_widens_frozen(sizing) ? more * wide_frozen(sizing) : 0;
 }
 
 /* The largest gradient with its copies, or a rank's part of it where each has a part of all, beyond
@@ -280,24 +211,57 @@ group_at_rest(const struct mw_sizing *sizing)
     return (double)mw_sizing_group_bytes(sizing) * (layers - 1) / layers;
 }
 
-/* Of layers that keep activations, where the plan has room for all that the software keeps; and,
- * if its profile says how much that is, of the group that backward recomputes. */
+/* Of a token and an element of the hidden size, in all that pass. */
+static double
+of_stream(const struct mw_sizing *sizing, double bytes)
+{
+    return bytes * (double)sizing->tokens * (double)sizing->model->hidden;
+}
+
+/* Where fp32 passes from layer to layer: what goes into a layer and comes back from it. */
+static double
+wider_streams(const struct mw_sizing *sizing)
+{
+    return 2 * of_stream(sizing, (double)(mw_sizing_stream_bytes(sizing) - sizing->element_bytes));
+}
+
+/* What each layer keeps more, whose parameters are cast. */
+static double
+wider_layer(const struct mw_sizing *sizing)
+{
+    bool wide =
+        mw_sizing_autocasts(sizing) && mw_sizing_stream_bytes(sizing) > sizing->element_bytes;
+
+    return wide ? of_stream(sizing, sizing->hardware->memory_use.wide_bytes_kept) : 0;
+}
+
+static double
+kept_layers(const struct mw_sizing *sizing)
+{
+    int64_t layers = sizing->settings.checkpoint_interval ? mw_sizing_kept_layers(sizing)
+                                                          : sizing->layers / sizing->stretches;
+
+    return (double)(mw_sizing_activation_sets(sizing) * layers);
+}
+
+/* Of layers that keep activations; and, if the profile says how much is kept, of the group that
+ * backward recomputes.  What passes between operators is not kept. */
 static double
 more_activations(const struct mw_sizing *sizing, double *of_group)
 {
     double more = mw_sizing_activations_kept(sizing->hardware) - 1;
     bool says = sizing->hardware->memory_use.activations_kept > 0;
     bool groups = sizing->settings.checkpoint_interval > 0;
-    double kept = (double)sizing->kept_bytes;
-    double all = kept + (groups ? (double)mw_sizing_group_bytes(sizing) : 0);
+    double kept = (double)mw_sizing_activation_sets(sizing) * (double)sizing->stored_bytes;
+    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    double behind = groups ? fmax(0, (double)mw_recomputed_largest(&recomputed) - 1) : 0;
 
     *of_group = 0;
-    if (mw_settings_keeps_whole(&sizing->settings) || sizing->settings.forward_only || all <= 0)
+    if (mw_settings_keeps_whole(&sizing->settings) || sizing->settings.forward_only)
         return 0;
-    double rests = groups && says ? group_at_rest(sizing) : 0;
-    double stays = ledger(sizing, MW_PURPOSE_ACTIVATIONS) * kept / all;
-    *of_group = more * rests;
-    return more * (stays + rests);
+    *of_group = wider_streams(sizing) + behind * wider_layer(sizing) +
+                (groups && says ? more * group_at_rest(sizing) : 0);
+    return *of_group + more * kept + kept_layers(sizing) * wider_layer(sizing);
 }
 
 /* What backward has freed when the update begins. */
@@ -585,9 +549,9 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_OFFLOAD] = offloaded_gradients(sizing),
         [MW_BESIDE_UPDATE] = update_copies(sizing),
         [MW_BESIDE_LOGITS] = more_logits(sizing),
-        [MW_BESIDE_CASTS] = cast_copies(sizing) + cast_logits_weight(sizing),
+        [MW_BESIDE_CASTS] = cast_copies(sizing),
         [MW_BESIDE_FROZEN] = frozen_in_fp32(sizing),
-        [MW_BESIDE_TIED] = second_tied(sizing),
+        [MW_BESIDE_ADDED] = mw_sizing_added_gradients(sizing),
         [MW_BESIDE_ACTIVATIONS] = activations + more_scores(sizing),
     };
     for (int what = 0; what < MW_BESIDE_COUNT; what++) {

@@ -291,8 +291,9 @@ checkpoint_dtype(const struct mw_sizing *sizing)
 {
     const struct mw_settings *settings = &sizing->settings;
 
-    return settings->checkpoint_dtype == MW_DTYPE_NONE ? settings->dtype
-                                                       : settings->checkpoint_dtype;
+    if (settings->checkpoint_dtype != MW_DTYPE_NONE)
+        return settings->checkpoint_dtype;
+    return mw_sizing_stream_bytes(sizing) > sizing->element_bytes ? MW_DTYPE_FP32 : settings->dtype;
 }
 
 int64_t
@@ -362,7 +363,8 @@ mw_sizing_checkpoint_coded_bytes(const struct mw_sizing *sizing, bool restores)
 {
     int64_t elements = sizing->tokens * sizing->model->hidden;
 
-    if (checkpoint_dtype(sizing) == sizing->settings.dtype)
+    if (sizing->settings.checkpoint_dtype == MW_DTYPE_NONE ||
+        sizing->settings.checkpoint_dtype == sizing->settings.dtype)
         return 0;
     if (restores && !sizing->shape.sequence_parallel)
         return sizing->checkpoint_whole_bytes + sizing->element_bytes * elements;

@@ -130,15 +130,31 @@ int64_t mw_sizing_gradient_sets_bytes(const struct mw_sizing *sizing);
 void mw_sizing_share_slots(struct mw_sizing *sizing);
 /* Of a buffer that shares bytes: those that none before it in the plan's order lies over. */
 int64_t mw_sizing_own_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind);
+/* --- planner/sizing/casts.c --- */
+/* Whether the software's only parameters are fp32, and cast where they are used; and whether that
+ * is by autocast, of whole ones. */
+bool mw_sizing_casts(const struct mw_sizing *sizing);
+bool mw_sizing_autocasts(const struct mw_sizing *sizing);
+/* Of an element of a gradient as backward leaves it to a parameter. */
+double mw_sizing_own_gradient_bytes(const struct mw_sizing *sizing);
+/* Whether it has whole frozen parameters in more bytes, beside narrow ones. */
+bool mw_sizing_widens_frozen(const struct mw_sizing *sizing);
+/* Of an element of what passes from layer to layer, and so of a checkpoint. */
+int64_t mw_sizing_stream_bytes(const struct mw_sizing *sizing);
+/* Of copies in 16 bits, of the layers and of the logits' weight; 0 where the plan's 16-bit
+ * parameters stand for them. */
+bool mw_sizing_casts_are_apart(const struct mw_sizing *sizing);
+double mw_sizing_layer_casts(const struct mw_sizing *sizing);
+double mw_sizing_logits_cast(const struct mw_sizing *sizing);
 /* --- planner/sizing/moments.c --- */
 /* `beside`: what the software has beside the slots, each at its most, and then, of the GPU, what is
  * alive when most is.  Of the activations that it keeps beside the plan's, `of_group` are of layers
  * that backward recomputes.  Sets apart_bytes and passes_bytes. */
 void mw_sizing_take_fullest(struct mw_sizing *sizing, double beside[MW_BESIDE_COUNT],
                             double of_group);
-/* Elements of the embedding's gradient that backward makes beside the one of tied logits, where
- * the plan has no room for it. */
-double mw_sizing_second_tied(const struct mw_sizing *sizing);
+/* Bytes of gradients beside those that they are added to, at their most: of the embedding beside
+ * tied logits', and of one tensor beside sums of micro-batches. */
+double mw_sizing_added_gradients(const struct mw_sizing *sizing);
 /* Share of layers whose activations are kept: all without recomputation. */
 double mw_sizing_kept_share(const struct mw_sizing *sizing);
 
@@ -163,6 +179,9 @@ void mw_sizing_lengthen_rings(struct mw_sizing *sizing);
 double mw_sizing_rounded_up_by(double bytes);
 /* Elements of a rank's part of the largest parameter that is trained. */
 int64_t mw_sizing_largest_trained(const struct mw_sizing *sizing, int64_t ranks);
+/* The same of a block. */
+int64_t mw_sizing_largest_of_class(const struct mw_sizing *sizing, enum mw_class class,
+                                   int64_t ranks);
 /* What it adds to each byte of frozen parameters, where each part of one has a buffer. */
 double mw_sizing_frozen_rounding(const struct mw_sizing *sizing, int64_t ranks);
 

@@ -2,8 +2,9 @@
  * What is alive on the GPU when most is, of software whose allocator gives bytes that a tensor
  * leaves to later ones (docs/MODEL.md 12.16e).
  *
- * A step is looked at when the loss is there, when backward is in each layer, when it has come to
- * the embedding, and when the update runs.  What is not said to be absent is taken to be alive, so
+ * A step is looked at when the loss is computed, when its gradient is, when that is multiplied by
+ * the logits' weight, when backward is in each layer, when it has come to the embedding, and when
+ * the update runs.  What is not said to be absent is taken to be alive, so
  * the sum at a moment is never less than what the software has then.
  */
 #include <glib.h>
@@ -31,6 +32,18 @@ mw_sizing_has_moments(const struct mw_sizing *sizing)
            !mw_settings_keeps_whole(s);
 }
 
+/* Whether an update beside backward leaves the gradients of no more than some tensors.  What
+ * several micro-batches add to stays. */
+static bool
+frees_tensors(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *s = &sizing->settings;
+
+    return mw_settings_update_beside(s) && s->grad_accum == 1 && !s->drop_layers &&
+           sizing->hardware->memory_use.tensors_beside > 0 &&
+           !mw_sizing_splits(sizing, MW_STATE_GRADIENTS) && sizing->gradient_home[0] == MW_TIER_GPU;
+}
+
 /* Sums of earlier micro-batches are there when later ones go forward.  Beside backward an update
  * frees gradients as it takes them, and the plan counts no more than that leaves. */
 bool
@@ -41,18 +54,97 @@ mw_sizing_gradients_stay(const struct mw_sizing *sizing)
 
     return !mw_sizing_has_moments(sizing) || stay == MW_STAY_ALWAYS ||
            (stay == MW_STAY_PARTITIONED && sizing->params_partitioned) || s->grad_accum > 1 ||
-           mw_settings_update_beside(s) || mw_sizing_splits(sizing, MW_STATE_GRADIENTS);
+           (mw_settings_update_beside(s) && !frees_tensors(sizing)) ||
+           mw_sizing_splits(sizing, MW_STATE_GRADIENTS);
+}
+
+/* --- gradients that are added up -------------------------------------------------------------- */
+
+/* Of the embedding, if it is trained. */
+static double
+embedding_params(const struct mw_sizing *sizing)
+{
+    const struct mw_unit_tensor *embedding = &sizing->classes[MW_CLASS_HEAD].tensors[0];
+
+    return sizing->classes[MW_CLASS_HEAD].blocks && embedding->trained
+               ? (double)(embedding->tiles * embedding->tile_params)
+               : 0;
+}
+
+/* Whether backward makes each gradient anew, and adds it to the sum of earlier micro-batches: then
+ * that stands for the plan's rooms of the size of parts, which are there all the time.  Gradients
+ * that are reduced or leave have these. */
+static bool
+adds_to_sums(const struct mw_sizing *sizing)
+{
+    bool reduced = sizing->gradients_partitioned && sizing->shards > 1;
+
+    return mw_sizing_has_moments(sizing) && sizing->settings.grad_accum > 1 && !reduced &&
+           sizing->hardware->memory_use.gradients_stay != MW_STAY_ALWAYS && sizing->tensor_count &&
+           sizing->gradient_home[0] == MW_TIER_GPU && !mw_sizing_splits(sizing, MW_STATE_GRADIENTS);
+}
+
+/* That of tied logits waits for the embedding's, from the loss on, and is no sum yet. */
+static double
+waiting(const struct mw_sizing *sizing)
+{
+    return adds_to_sums(sizing) && mw_sizing_tied(sizing)
+               ? mw_sizing_own_gradient_bytes(sizing) * embedding_params(sizing)
+               : 0;
+}
+
+static double
+added_to_sums(const struct mw_sizing *sizing, enum mw_class class)
+{
+    return adds_to_sums(sizing) ? mw_sizing_own_gradient_bytes(sizing) *
+                                      (double)mw_sizing_largest_of_class(sizing, class, 1)
+                                : 0;
+}
+
+static double
+added_in_layers(const struct mw_sizing *sizing)
+{
+    double most = 0;
+
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
+        most = fmax(most, added_to_sums(sizing, c));
+    return most + waiting(sizing);
+}
+
+/* Of the embedding: one more, if the logits made one. */
+static double
+added_in_head(const struct mw_sizing *sizing)
+{
+    bool planned = sizing->buffers[MW_BUFFER_GRADIENTS_TIED].count > 0;
+    bool second = mw_sizing_has_moments(sizing) && mw_sizing_tied(sizing) && !planned;
+
+    return adds_to_sums(sizing) || second
+               ? waiting(sizing) + mw_sizing_own_gradient_bytes(sizing) * embedding_params(sizing)
+               : 0;
+}
+
+/* The plan's own rooms for gradients on their way, where these are wider. */
+static double
+wider_buffers(const struct mw_sizing *sizing)
+{
+    double wider = mw_sizing_own_gradient_bytes(sizing) / (double)sizing->element_bytes - 1;
+
+    return mw_sizing_has_moments(sizing) && mw_sizing_autocasts(sizing) && !adds_to_sums(sizing)
+               ? wider * (double)sizing->ledger[MW_TIER_GPU][MW_PURPOSE_GRADIENT_BUFFERS]
+               : 0;
+}
+
+static double
+added_at_loss(const struct mw_sizing *sizing)
+{
+    return mw_sizing_tied(sizing) ? waiting(sizing) : added_to_sums(sizing, MW_CLASS_TAIL);
 }
 
 double
-mw_sizing_second_tied(const struct mw_sizing *sizing)
+mw_sizing_added_gradients(const struct mw_sizing *sizing)
 {
-    const struct mw_unit_tensor *embedding = &sizing->classes[MW_CLASS_HEAD].tensors[0];
-    bool planned = sizing->buffers[MW_BUFFER_GRADIENTS_TIED].count > 0;
-
-    return mw_sizing_has_moments(sizing) && mw_sizing_tied(sizing) && embedding->trained && !planned
-               ? (double)(embedding->tiles * embedding->tile_params)
-               : 0;
+    return wider_buffers(sizing) +
+           fmax(fmax(added_at_loss(sizing), added_in_layers(sizing)), added_in_head(sizing));
 }
 
 /* --- what comes and goes ---------------------------------------------------------------------- */
@@ -62,6 +154,7 @@ enum { /* of the ledger, then of what the software has beside it */
        LOGITS,
        CHECKPOINTS,
        CHECKPOINT_BUFFERS,
+       PARAMETERS,
        GRADIENTS,
        GRADIENT_BUFFERS,
        OPTIMIZER_BUFFERS,
@@ -73,7 +166,7 @@ enum { /* of the ledger, then of what the software has beside it */
        MORE_LOGITS,
        MORE_ACTIVATIONS,
        CASTS,
-       TIED,
+       ADDED,
        KINDS
 };
 static const int names[KINDS] = {
@@ -81,6 +174,7 @@ static const int names[KINDS] = {
     [LOGITS] = MW_PURPOSE_LOGITS,
     [CHECKPOINTS] = MW_PURPOSE_ACTIVATION_CHECKPOINTS,
     [CHECKPOINT_BUFFERS] = MW_PURPOSE_CHECKPOINT_BUFFERS,
+    [PARAMETERS] = MW_PURPOSE_PARAMETERS,
     [GRADIENTS] = MW_PURPOSE_GRADIENTS,
     [GRADIENT_BUFFERS] = MW_PURPOSE_GRADIENT_BUFFERS,
     [OPTIMIZER_BUFFERS] = MW_PURPOSE_OPTIMIZER_BUFFERS,
@@ -91,7 +185,7 @@ static const int names[KINDS] = {
     [MORE_LOGITS] = MW_BESIDE_LOGITS,
     [MORE_ACTIVATIONS] = MW_BESIDE_ACTIVATIONS,
     [CASTS] = MW_BESIDE_CASTS,
-    [TIED] = MW_BESIDE_TIED,
+    [ADDED] = MW_BESIDE_ADDED,
 };
 
 struct moment { /* bytes that are alive */
@@ -105,7 +199,11 @@ struct step {
     double in_backward; /* those that backward has beside them */
     double of_group;    /* of what the software keeps beside the plan's: of a recomputed group */
     double stream;      /* between two layers */
+    double group;       /* the share of layers that are computed together */
+    double casts;       /* of the layers' parameters */
+    double logits_cast; /* of the logits' weight */
     bool stay;          /* mw_sizing_gradients_stay */
+    bool tensors;       /* frees_tensors */
     struct moment fullest;
     double most;
 };
@@ -156,6 +254,34 @@ take_gradients(const struct step *step, struct moment *moment, double bytes)
     moment->of[WIDER_GRADIENTS] *= share;
 }
 
+/* Of the layers that are done those that the update has not taken. */
+static double
+gradients_of_tensors(const struct step *step)
+{
+    const struct mw_sizing *sizing = step->sizing;
+    int64_t ranks = sizing->gradients_partitioned ? sizing->shards : 1;
+    double most = 0;
+
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
+        double each =
+            (double)(sizing->gradient_rest_bytes * mw_sizing_largest_of_class(sizing, c, ranks));
+        double some = sizing->hardware->memory_use.tensors_beside * each;
+        most = fmax(most, fmin(gradients_of(sizing, c), some));
+    }
+    return most + (mw_sizing_tied(sizing) ? gradients_of(sizing, MW_CLASS_HEAD) : 0);
+}
+
+/* Copies of parameters in 16 bits, with a share of the layers' that need them. */
+static void
+take_casts(const struct step *step, struct moment *moment, bool forward, double share)
+{
+    int stay = step->sizing->hardware->memory_use.casts_stay;
+    bool all = stay == MW_CASTS_BACKWARD || (forward && stay == MW_CASTS_FORWARD);
+
+    if (!all)
+        moment->of[CASTS] = step->casts * fmin(1, share + step->group);
+}
+
 /* Where the update runs beside backward it may be anywhere. */
 static void
 leave_update(const struct step *step, struct moment *moment)
@@ -167,18 +293,70 @@ leave_update(const struct step *step, struct moment *moment)
 
 /* --- moments ---------------------------------------------------------------------------------- */
 
+/* Around the loss, with so many bytes of a logit: 0: of all that there are at most. */
 static struct moment
-at_loss(const struct step *step)
+around_loss(const struct step *step, double per_logit)
 {
+    const struct mw_sizing *sizing = step->sizing;
     struct moment moment = step->all;
+    double most =
+        fmax((double)mw_sizing_logit_bytes(sizing), sizing->hardware->memory_use.bytes_per_logit);
+    double share = per_logit > 0 ? fmin(1, per_logit / most) : 1;
 
     moment.of[ACTIVATIONS] =
         fmin(step->all.of[ACTIVATIONS], step->kept + STREAMS_OF_LOSS * step->stream);
     moment.of[MORE_ACTIVATIONS] -= step->of_group;
-    moment.of[TIED] = 0;
-    if (!step->stay)
-        take_gradients(step, &moment, gradients_of_loss(step->sizing));
+    moment.of[LOGITS] *= share;
+    moment.of[MORE_LOGITS] *= share;
+    moment.of[ADDED] = wider_buffers(sizing);
     leave_update(step, &moment);
+    return moment;
+}
+
+/* Of chunks the first have left gradients when others are computed. */
+static double
+gradients_of_chunks(const struct step *step)
+{
+    return step->sizing->settings.logits_chunks > 1 ? gradients_of_loss(step->sizing) : 0;
+}
+
+static void
+take_casts_of_loss(const struct step *step, struct moment *moment, bool forward)
+{
+    take_casts(step, moment, forward, mw_sizing_kept_share(step->sizing));
+    moment->of[CASTS] = fmin(step->all.of[CASTS], moment->of[CASTS] + step->logits_cast);
+}
+
+static struct moment
+in_loss(const struct step *step)
+{
+    struct moment moment =
+        around_loss(step, step->sizing->hardware->memory_use.forward_bytes_per_logit);
+
+    take_gradients(step, &moment, gradients_of_chunks(step));
+    take_casts_of_loss(step, &moment, true);
+    return moment;
+}
+
+static struct moment
+behind_loss(const struct step *step)
+{
+    struct moment moment = around_loss(step, 0);
+
+    take_gradients(step, &moment, gradients_of_chunks(step));
+    take_casts_of_loss(step, &moment, false);
+    return moment;
+}
+
+/* The gradient of the logits, as wide as they are, makes that of their weight. */
+static struct moment
+in_logits(const struct step *step)
+{
+    struct moment moment = around_loss(step, (double)step->sizing->element_bytes);
+
+    take_gradients(step, &moment, gradients_of_loss(step->sizing));
+    take_casts_of_loss(step, &moment, false);
+    moment.of[ADDED] += added_at_loss(step->sizing);
     return moment;
 }
 
@@ -197,8 +375,9 @@ in_layer(const struct step *step, const struct way *way)
     moment.of[MORE_ACTIVATIONS] =
         way->kept * (step->all.of[MORE_ACTIVATIONS] - step->of_group) + step->of_group;
     moment.of[CHECKPOINTS] *= way->checkpoints;
-    moment.of[LOGITS] = moment.of[MORE_LOGITS] = moment.of[TIED] = 0;
-    moment.of[CASTS] *= mw_sizing_kept_share(step->sizing);
+    moment.of[LOGITS] = moment.of[MORE_LOGITS] = 0;
+    moment.of[ADDED] = wider_buffers(step->sizing) + added_in_layers(step->sizing);
+    take_casts(step, &moment, false, way->kept * mw_sizing_kept_share(step->sizing));
     take_gradients(step, &moment, way->gradients);
     leave_update(step, &moment);
     return moment;
@@ -207,13 +386,25 @@ in_layer(const struct step *step, const struct way *way)
 static struct moment
 in_head(const struct step *step)
 {
-    const struct way end = {0, 0, step->all.of[GRADIENTS]};
+    double gradients =
+        step->tensors ? gradients_of(step->sizing, MW_CLASS_HEAD) : step->all.of[GRADIENTS];
+    const struct way end = {0, 0, gradients};
     struct moment moment = in_layer(step, &end);
 
     moment.of[ACTIVATIONS] = fmin(step->all.of[ACTIVATIONS], STREAMS_OF_HEAD * step->stream);
     moment.of[MORE_ACTIVATIONS] = 0;
-    moment.of[TIED] = step->all.of[TIED];
+    if (step->sizing->hardware->memory_use.casts_stay != MW_CASTS_BACKWARD)
+        moment.of[CASTS] = 0;
+    moment.of[ADDED] = wider_buffers(step->sizing) + added_in_head(step->sizing);
     return moment;
+}
+
+/* Of whole gradients a rank that updates a part needs a part. */
+static bool
+frees_others(const struct mw_sizing *sizing)
+{
+    return sizing->hardware->memory_use.update_frees_others && sizing->optimizer_partitioned &&
+           !sizing->gradients_partitioned;
 }
 
 /* Buckets of replicated gradients stay; those of partitioned state are backward's. */
@@ -222,8 +413,11 @@ in_update(const struct step *step)
 {
     struct moment moment = {{0}};
 
-    moment.of[GRADIENTS] = step->all.of[GRADIENTS];
-    moment.of[WIDER_GRADIENTS] = step->all.of[WIDER_GRADIENTS];
+    double kept = frees_others(step->sizing) ? 1 / (double)step->sizing->shards : 1;
+
+    moment.of[PARAMETERS] = step->all.of[PARAMETERS];
+    moment.of[GRADIENTS] = kept * step->all.of[GRADIENTS];
+    moment.of[WIDER_GRADIENTS] = kept * step->all.of[WIDER_GRADIENTS];
     moment.of[OPTIMIZER_BUFFERS] = step->all.of[OPTIMIZER_BUFFERS];
     moment.of[UPDATE] = step->all.of[UPDATE];
     if (!step->sizing->optimizer_partitioned)
@@ -280,13 +474,13 @@ try_like_layers(struct step *step)
     }
 }
 
-/* Where gradients stay nothing grows, and its begin is the fullest. */
+/* Where gradients stay, or go as they are made, nothing grows, and its begin is the fullest. */
 static void
 try_backward(struct step *step, const struct moment *begin)
 {
     const struct mw_sizing *sizing = step->sizing;
 
-    if (step->stay)
+    if (step->stay || step->tensors)
         try_moment(step, begin);
     else if (mw_sizing_has_equal_layers(sizing) && !mw_sizing_recomputes_some(sizing))
         try_like_layers(step);
@@ -309,6 +503,15 @@ activations_in_backward(const struct step *step)
     return fmax(0, step->sizing->stretches > 1 ? work : work / sets);
 }
 
+/* Layers whose casts there are together: those of a checkpoint, or one. */
+static double
+group_share(const struct mw_sizing *sizing)
+{
+    double layers = (double)MAX(1, sizing->settings.checkpoint_interval);
+
+    return fmin(1, layers / (double)MAX(1, sizing->layers));
+}
+
 static struct step
 begin_step(const struct mw_sizing *sizing, const double beside[MW_BESIDE_COUNT], double of_group)
 {
@@ -316,14 +519,21 @@ begin_step(const struct mw_sizing *sizing, const double beside[MW_BESIDE_COUNT],
         .sizing = sizing,
         .kept = (double)mw_sizing_activation_sets(sizing) * (double)sizing->stored_bytes,
         .of_group = of_group,
-        .stream = (double)(sizing->element_bytes * sizing->tokens * sizing->model->hidden),
+        .stream = (double)(mw_sizing_stream_bytes(sizing) * sizing->tokens * sizing->model->hidden),
+        .group = group_share(sizing),
+        .casts = mw_sizing_layer_casts(sizing),
+        .logits_cast = mw_sizing_logits_cast(sizing),
         .stay = mw_sizing_gradients_stay(sizing),
+        .tensors = frees_tensors(sizing),
         .most = -1,
     };
 
     for (int kind = 0; kind < KINDS; kind++)
         step.all.of[kind] = kind < LEDGER_KINDS ? (double)sizing->ledger[MW_TIER_GPU][names[kind]]
                                                 : beside[names[kind]];
+    step.all.of[PARAMETERS] -= (double)mw_sizing_lacking_bytes(sizing);
+    if (adds_to_sums(sizing))
+        step.all.of[GRADIENT_BUFFERS] = 0;
     step.in_backward = activations_in_backward(&step);
     return step;
 }
@@ -338,11 +548,15 @@ of_passes(const struct moment *moment)
 static void
 find_fullest(struct step *step, double *passes)
 {
-    const struct way all = {1, 1, 0};
-    struct moment loss = at_loss(step), begin = in_layer(step, &all);
+    const struct way all = {1, 1, step->tensors ? gradients_of_tensors(step) : 0};
+    const struct moment loss[] = {in_loss(step), behind_loss(step), in_logits(step)};
+    struct moment begin = in_layer(step, &all);
 
-    *passes = fmax(of_passes(&loss), of_passes(&begin));
-    try_moment(step, &loss);
+    *passes = of_passes(&begin);
+    for (size_t i = 0; i < G_N_ELEMENTS(loss); i++) {
+        *passes = fmax(*passes, of_passes(&loss[i]));
+        try_moment(step, &loss[i]);
+    }
     try_backward(step, &begin);
     if (mw_settings_update_beside(&step->sizing->settings))
         return;
@@ -362,7 +576,7 @@ mw_sizing_take_fullest(struct mw_sizing *sizing, double beside[MW_BESIDE_COUNT],
         struct step step = begin_step(sizing, beside, of_group);
         find_fullest(&step, &passes);
         for (int kind = 0; kind < LEDGER_KINDS; kind++)
-            apart += step.all.of[kind] - step.fullest.of[kind];
+            apart += (double)ledger[names[kind]] - step.fullest.of[kind];
         for (int kind = LEDGER_KINDS; kind < KINDS; kind++)
             beside[names[kind]] = step.fullest.of[kind];
     }

@@ -219,7 +219,7 @@ enum mw_beside {
     MW_BESIDE_CASTS,           /* copies of parameters in 16 bits, beside fp32 ones */
     MW_BESIDE_FROZEN,          /* whole parameters in more bytes than planned, beside narrow ones */
     MW_BESIDE_MOMENTS,         /* a number per element, where the plan has vectors */
-    MW_BESIDE_TIED,            /* the embedding's second gradient, before it is added up */
+    MW_BESIDE_ADDED,           /* gradients beside those that they are added to */
     MW_BESIDE_ALLOCATOR,       /* fragments and cached blocks */
     MW_BESIDE_HOST_GRADIENTS,  /* beyond those that are planned there */
     MW_BESIDE_HOST_PARAMETERS, /* updated ones, before they go to the GPU */
@@ -459,6 +459,9 @@ double mw_sizing_state_elements(const struct mw_sizing *sizing, enum mw_tier tie
  * gradients on the GPU are so from the step's begin on. */
 bool mw_sizing_has_moments(const struct mw_sizing *sizing);
 bool mw_sizing_gradients_stay(const struct mw_sizing *sizing);
+/* Bytes of trained 16-bit parameters on the GPU that the plan has and the software lacks: its only
+ * ones are those of its state. */
+int64_t mw_sizing_lacking_bytes(const struct mw_sizing *sizing);
 /* Of a tier's need_bytes those that are alive when most is. */
 int64_t mw_sizing_peak(const struct mw_sizing *sizing, enum mw_tier tier);
 /* Bytes that its slots need, and what the software takes beside them. */

@@ -110,17 +110,25 @@ mw_sizing_sub_groups(const struct mw_sizing *sizing, int64_t enough, int64_t ran
 }
 
 int64_t
-mw_sizing_largest_trained(const struct mw_sizing *sizing, int64_t ranks)
+mw_sizing_largest_of_class(const struct mw_sizing *sizing, enum mw_class class, int64_t ranks)
 {
+    const struct mw_class_info *info = &sizing->classes[class];
     struct alike parts[ALIKE_MAX];
+    int count = info->blocks ? parts_of_block(info, true, ranks, parts) : 0;
     int64_t largest = 0;
 
-    for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        const struct mw_class_info *class = &sizing->classes[c];
-        int count = class->blocks ? parts_of_block(class, true, ranks, parts) : 0;
-        for (int p = 0; p < count; p++)
-            largest = MAX(largest, parts[p].elements);
-    }
+    for (int p = 0; p < count; p++)
+        largest = MAX(largest, parts[p].elements);
+    return largest;
+}
+
+int64_t
+mw_sizing_largest_trained(const struct mw_sizing *sizing, int64_t ranks)
+{
+    int64_t largest = 0;
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        largest = MAX(largest, mw_sizing_largest_of_class(sizing, c, ranks));
     return largest;
 }
 
