@@ -74,6 +74,8 @@ on_step(void *data, const struct mw_trainer_step *step, GError **error)
     struct mw_log_row row = {
         .step = step->step,
         .loss = step->loss,
+        .router_aux_loss = step->router_aux_loss,
+        .router_z_loss = step->router_z_loss,
         .gradient_norm = step->gradient_norm,
         .lr = step->learning_rate,
         .loss_scale = step->loss_scale,
@@ -111,9 +113,12 @@ open_log(struct run *run, GError **error)
     int ranks = mw_ranks_count(training->ranks);
     bool talks = mw_ranks_index(training->ranks) == 0, json = training->request->json;
     g_autofree char *title = cli_run_begin_text(training);
+    const struct mw_decoder *decoder = &training->answer->plan->shape.decoder;
     struct mw_log_options options = {
         .title = title,
         .table = json || !talks ? NULL : stdout,
+        .router_aux_loss = decoder->router_aux_loss > 0,
+        .router_z_loss = decoder->router_z_loss > 0,
         .progress = talks ? stderr : NULL,
         .path = talks ? training->options.log : NULL,
         .resume = training->options.resume,

@@ -131,8 +131,8 @@ static const struct mw_family_key mixtral_keys[] = {
     {"num_local_experts", MW_DIMENSION_EXPERTS},
     {"num_experts_per_tok", MW_DIMENSION_EXPERTS_PER_TOKEN},
     {"intermediate_size", MW_DIMENSION_EXPERT_FFN},
-    {"output_router_logits", MW_KEY_RUNS_IF_FALSE}, /* true: a loss that balances experts */
     {"router_jitter_noise", MW_KEY_RUNS_IF_ZERO},
+    MW_ROUTER_LOSS_KEYS,
     {NULL, 0},
 };
 
@@ -313,7 +313,7 @@ static const struct mw_family rows_that_run[] = {
      .traits = {LLAMA_BLOCK(2)},
      .keys = mixtral_keys,
      .run = {"MixtralForCausalLM", LLAMA_RUN, 1e-5, 1000000, &mixtral_tensors,
-             .router_renormalizes = true}},
+             .router_renormalizes = true, .router_aux_loss = 0.001}},
     {.name = "qwen2",
      .class_prefix = "Qwen2For",
      .traits = {LLAMA_BLOCK(2), .attention_bias = true},

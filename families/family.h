@@ -107,12 +107,24 @@ enum mw_key_meaning {
     MW_KEY_RUNS_IF_ONE,
     MW_KEY_RUNS_IF_ZERO,
     MW_KEY_ROUTER_RENORMALIZES,
+    MW_KEY_ROUTER_LOSSES, /* true: what follows is added to the loss */
+    MW_KEY_ROUTER_AUX_LOSS,
+    MW_KEY_ROUTER_Z_LOSS,
 };
 
 struct mw_family_key {
     const char *name; /* NULL: the end of the keys */
     enum mw_key_meaning meaning;
 };
+
+/* As transformers' mixtures have them, which add them if "output_router_logits" says so.  The last
+ * one its Switch Transformers have, and memwall's files of others. */
+#define MW_ROUTER_LOSS_KEYS                                                                        \
+    {"output_router_logits", MW_KEY_ROUTER_LOSSES},                                                \
+        {"router_aux_loss_coef", MW_KEY_ROUTER_AUX_LOSS},                                          \
+    {                                                                                              \
+        "router_z_loss_coef", MW_KEY_ROUTER_Z_LOSS                                                 \
+    }
 
 /* --- formulas -------------------------------------------------------------------------------- */
 
@@ -270,6 +282,7 @@ struct mw_family_run {
     double norm_epsilon, rope_theta;
     const struct mw_family_tensors *tensors;
     bool router_renormalizes;         /* of a mixture, as struct mw_decoder has it */
+    double router_aux_loss;           /* its coefficient, where router's losses are asked for */
     const struct mw_family_key *keys; /* with meanings, of a row of formulas; NULL: the row's own */
 };
 

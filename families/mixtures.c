@@ -191,7 +191,7 @@ static const struct mw_family_key qwen3_moe_run_keys[] = {
     {"rope_theta", MW_KEY_ROPE_THETA},
     {"attention_bias", MW_KEY_ATTENTION_BIAS},
     {"use_sliding_window", MW_KEY_RUNS_IF_FALSE},
-    {"output_router_logits", MW_KEY_RUNS_IF_FALSE}, /* true: a loss that balances experts */
+    MW_ROUTER_LOSS_KEYS,
     END,
 };
 
@@ -382,7 +382,7 @@ const struct mw_family mw_family_mixtures[] = {
      .experts_in = SPARSE_STEP,
      .windowed_in = "layer_types ? " SLIDING " : layer >= (max_window_layers ?? 0)",
      .run = {"Qwen3MoeForCausalLM", MW_DECODER_LLAMA, MW_ACTIVATION_SILU, 1e-6, 10000,
-             &mw_family_qwen3_moe_tensors, .keys = qwen3_moe_run_keys}},
+             &mw_family_qwen3_moe_tensors, .router_aux_loss = 0.001, .keys = qwen3_moe_run_keys}},
     {.name = "deepseek_v2",
      .class_prefix = "DeepseekV2For",
      .traits = {LLAMA_BLOCK(2)},

@@ -88,6 +88,18 @@ put_key(GString *text, const struct mw_family_key *key, const struct mw_decoder 
     case MW_KEY_ROUTER_RENORMALIZES:
         put_flag(text, key->name, d->router_renormalizes);
         break;
+    case MW_KEY_ROUTER_LOSSES:
+        if (mw_decoder_has_router_losses(d))
+            put_flag(text, key->name, true);
+        break;
+    case MW_KEY_ROUTER_AUX_LOSS: /* not 0 where no file has it */
+        if (mw_decoder_has_router_losses(d))
+            g_string_append_printf(text, "  \"%s\": %.17g,\n", key->name, d->router_aux_loss);
+        break;
+    case MW_KEY_ROUTER_Z_LOSS:
+        if (d->router_z_loss > 0)
+            g_string_append_printf(text, "  \"%s\": %.17g,\n", key->name, d->router_z_loss);
+        break;
     default:
         if (key->meaning < MW_DIMENSION_COUNT && dimension_of(d, key->meaning))
             g_string_append_printf(text, "  \"%s\": %" G_GINT64_FORMAT ",\n", key->name,

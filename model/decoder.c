@@ -184,6 +184,29 @@ expect_number(JsonObject *object, const char *key, double expected, const char *
     return false;
 }
 
+/* Stands before the losses' own keys, and says whether they count: else they stay below 0. */
+static bool
+read_losses(JsonObject *object, const char *key, const char *origin, struct mw_decoder *decoder,
+            GError **error)
+{
+    bool asked = false;
+
+    if (!mw_json_get_bool(object, key, origin, &asked, error))
+        return false;
+    decoder->router_aux_loss = asked ? decoder->family->run.router_aux_loss : -1;
+    decoder->router_z_loss = asked ? 0 : -1;
+    return true;
+}
+
+static bool
+read_loss(JsonObject *object, const char *key, const char *origin, double *loss, GError **error)
+{
+    bool asked = *loss >= 0;
+
+    *loss = MAX(*loss, 0);
+    return !asked || mw_json_get_number(object, key, 0, MW_DECODER_LOSS_MAX, origin, loss, error);
+}
+
 static bool
 read_key(JsonObject *object, const struct mw_family_key *key, const char *origin,
          struct mw_decoder *decoder, GError **error)
@@ -204,6 +227,12 @@ read_key(JsonObject *object, const struct mw_family_key *key, const char *origin
         return expect_number(object, key->name, key->meaning == MW_KEY_RUNS_IF_ONE, origin, error);
     case MW_KEY_ROUTER_RENORMALIZES:
         return mw_json_get_bool(object, key->name, origin, &decoder->router_renormalizes, error);
+    case MW_KEY_ROUTER_LOSSES:
+        return read_losses(object, key->name, origin, decoder, error);
+    case MW_KEY_ROUTER_AUX_LOSS:
+        return read_loss(object, key->name, origin, &decoder->router_aux_loss, error);
+    case MW_KEY_ROUTER_Z_LOSS:
+        return read_loss(object, key->name, origin, &decoder->router_z_loss, error);
     default:
         return true;
     }

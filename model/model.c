@@ -98,6 +98,8 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
         {!model->tied_embedding, MW_HAS(UNTIED)},
         {model->dropout, MW_HAS(DROPOUT)},
         {mixture, MW_HAS(EXPERTS)},
+        {mixture && shape->router_aux_loss > 0, MW_HAS(ROUTER_SUMS)},
+        {mixture && shape->router_z_loss > 0, MW_HAS(ROUTER_Z)},
         {mixture && !spread, MW_HAS(EXPERTS_WITHIN)},
         {spread, MW_HAS(EXPERTS_SPREAD)},
         {spread && model->experts > shape->ep, MW_HAS(EXPERTS_SEVERAL)},

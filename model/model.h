@@ -204,6 +204,7 @@ struct mw_shape {
     double
         capacity_factor; /* of experts, for each an even share of tokens times this; 0 or less: no
                              * limit, and an even share, whatever the gate has by default */
+    double router_aux_loss, router_z_loss; /* coefficients of losses of the router, 0: none */
     bool flash_attention;
     bool scores_again;   /* selective recomputation, where attention stores scores */
     enum mw_dtype dtype; /* of activations; MW_DTYPE_NONE: one of 16 bits */

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "plan/check.h"
+#include "plan/gates.h"
 #include "plan/optimizers.h"
 
 /* Products of any three dimensions fit int64.  No published model comes near. */
@@ -86,6 +87,16 @@ check_experts(struct mw_plan_check *check, const struct mw_decoder *d)
     if (d->rows_of_expert < 0 || d->rows_of_expert > MW_DECODER_POSITIONS_MAX)
         return mw_plan_refuse(check, "decoder: experts that take %" PRId64 " rows: out of range",
                               d->rows_of_expert);
+    const struct mw_gate_row *gate = mw_gate_row((int)d->gate);
+    if (!gate || !gate->runs || (gate->visits && gate->visits != d->experts_per_token))
+        return mw_plan_refuse(check,
+                              "decoder: gate %d, by which a token visits %" PRId64
+                              " experts: is none that runs",
+                              (int)d->gate, d->experts_per_token);
+    if (!is_within(d->router_aux_loss, 0, MW_DECODER_LOSS_MAX) ||
+        !is_within(d->router_z_loss, 0, MW_DECODER_LOSS_MAX))
+        return mw_plan_refuse(check, "decoder: losses of the router, %g and %g: out of range",
+                              d->router_aux_loss, d->router_z_loss);
     if (d->spread.count < 0 || d->spread.index < 0 ||
         (mw_decoder_is_spread(d)
              ? d->experts % d->spread.count || d->spread.index >= d->spread.count

@@ -41,6 +41,17 @@ struct mw_spread {
     int64_t count, index;
 };
 
+/* How tokens and experts find each other: plan/gates.h. */
+enum mw_gating {
+    MW_GATING_TOP_K, /* as the model's type has it */
+    MW_GATING_NOISY_TOP_K,
+    MW_GATING_SWITCH,
+    MW_GATING_GSHARD,
+    MW_GATING_EXPERT_CHOICE,
+    MW_GATING_HIERARCHICAL,
+    MW_GATING_COUNT
+};
+
 struct mw_decoder {
     const struct mw_family *family; /* a family that can run; a plan's text has its name */
     enum mw_decoder_kind kind;
@@ -60,11 +71,15 @@ struct mw_decoder {
     /* A mixture: the MLP of every layer is so many experts, each as wide as ffn, of which a token
      * visits some (docs/MODEL.md 2.6); experts 0: it is one MLP. */
     int64_t experts, experts_per_token;
+    enum mw_gating gate;      /* one that runs */
     int64_t rows_of_expert;   /* rows of a rank's micro-batch that an expert takes: it drops what is
                                * more (docs/MODEL.md 2.15); 0: it takes all */
     bool router_renormalizes; /* the probabilities of those that a token visits are divided by their
                                * sum: Mixtral; else they are the router's own: Switch
                                * (arXiv 2101.03961, Eq. 2) */
+    /* Coefficients of the losses that are added (docs/MODEL.md 2.18), 0: there is none: of experts
+     * that are visited unevenly, and of large scores. */
+    double router_aux_loss, router_z_loss;
     /* Adapters (struct mw_trained of plan/operators.h). */
     int64_t lora_rank;     /* 0: none */
     double lora_alpha;     /* their results are multiplied by alpha / rank */
@@ -76,6 +91,12 @@ struct mw_decoder {
     bool copies_embedding; /* of a stage of a pipeline whose model is tied: the logits have a matrix
                             * of their own, which is as the embedding's in the first stage */
 };
+
+static inline bool
+mw_decoder_has_router_losses(const struct mw_decoder *decoder)
+{
+    return decoder->router_aux_loss > 0 || decoder->router_z_loss > 0;
+}
 
 static inline bool
 mw_decoder_is_slice(const struct mw_decoder *decoder)
@@ -180,5 +201,6 @@ mw_decoder_expert_rows(const struct mw_decoder *decoder, int64_t tokens)
 #define MW_DECODER_ALPHA_MAX 1e6
 #define MW_DECODER_ALPHA_MIN 1e-3
 #define MW_DECODER_EXPERTS_MAX 1024
+#define MW_DECODER_LOSS_MAX 1e6 /* a coefficient */
 
 #endif

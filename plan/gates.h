@@ -13,26 +13,19 @@
 
 #include "plan/operators.h"
 
-enum mw_gating {
-    MW_GATING_TOP_K, /* as the model's type has it: no losses of the router's own are counted */
-    MW_GATING_NOISY_TOP_K,
-    MW_GATING_SWITCH,
-    MW_GATING_GSHARD,
-    MW_GATING_EXPERT_CHOICE,
-    MW_GATING_HIERARCHICAL,
-    MW_GATING_COUNT
-};
-
 struct mw_gate_row {
     const char *name;
-    bool runs;              /* by the executor */
+    bool runs;              /* by the executor; a router in fp32 where all is */
     int64_t visits;         /* experts that a token visits; 0: as many as the model says */
+    bool renormalizes;      /* with `visits`: their weights are divided by their sum; else they are
+                             * the router's own probabilities */
     int64_t group_visits;   /* groups of experts that it visits, in each of which a gate of its own
                              * chooses; 0: one gate chooses among all */
     double capacity_factor; /* where none is stated; 0: experts take all tokens that come */
     bool experts_choose;    /* tokens, as many as there is room for: all rows are filled, and what
                              * is too much for a token's experts is no drop */
     bool may_skip;          /* a token's second expert is left out at random */
+    double layer_loss;      /* coefficient of each layer's loss of balance where none is stated */
     mw_features features;   /* of the operators of a mixture: what they have beside the router */
     const char *choice, *adds, *capacity, *source; /* for people */
 };

@@ -238,6 +238,9 @@ static const struct mw_operator_parameter mlp_up_parameters[] = {
  * Experts that choose (Zhou et al., arXiv 2202.09368, Sec. 3.2) read the probabilities for a top-k
  * over the tokens.
  *
+ * The loss of large scores (ST-MoE, arXiv 2202.08906, Eq. 5) is of the logarithm of the sum that
+ * the softmax divides by, of each token: written and kept, read for the loss and backward.
+ *
  * With groups of experts (Shazeer et al., Appendix B) the copy is sorted by group, and read and
  * written once more, for each expert in it. */
 static const struct mw_operator_pass mlp_up_passes[] = {
@@ -267,6 +270,8 @@ static const struct mw_operator_pass mlp_up_passes[] = {
          .when = MW_HAS(ROUTER_DRAWS)),
     PASS(GATED, .forward = 1, .launches = 1, .element = MW_ELEMENT_FP32,
          .when = MW_HAS(ROUTER_BY_EXPERT)),
+    PASS(ONE, .forward = 2, .backward = 1, .kept = 1, .launches = 1, .element = MW_ELEMENT_FP32,
+         .when = MW_HAS(ROUTER_Z)),
     END,
 };
 

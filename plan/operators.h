@@ -114,6 +114,7 @@ enum mw_feature {
     MW_FEATURE_ROUTER_FP32,      /* inputs and product of 32 bits */
     MW_FEATURE_ROUTER_DRAWS,     /* one for each token */
     MW_FEATURE_ROUTER_BY_EXPERT, /* scores are sorted over the tokens */
+    MW_FEATURE_ROUTER_Z,         /* a loss of large scores */
     MW_FEATURE_ROUTER_LEVELS,    /* a gate for groups of experts, and one in each group */
     MW_FEATURE_PLAIN_ATTENTION,
     MW_FEATURE_LATENT_ATTENTION,

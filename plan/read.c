@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "plan/internal.h"
+#include "plan/gates.h"
 #include "plan/optimizers.h"
 #include "plan/plan.h"
 #include "plan/reader.h"
@@ -139,8 +140,15 @@ read_decoder(struct mw_plan_reader *reader, struct mw_plan *plan)
         decoder->experts = read_i64(reader, NULL);
         decoder->experts_per_token = read_i64(reader, NULL);
         decoder->router_renormalizes = mw_plan_reader_skip(reader, "renormalized");
+        if (mw_plan_reader_skip(reader, "gate"))
+            decoder->gate =
+                (enum mw_gating)mw_plan_reader_name(reader, mw_gate_name, "a gate such as switch");
         if (mw_plan_reader_skip(reader, "capacity"))
             decoder->rows_of_expert = read_i64(reader, NULL);
+        if (mw_plan_reader_skip(reader, "aux-loss"))
+            decoder->router_aux_loss = mw_plan_reader_real(reader, NULL);
+        if (mw_plan_reader_skip(reader, "z-loss"))
+            decoder->router_z_loss = mw_plan_reader_real(reader, NULL);
         if (mw_plan_reader_skip(reader, "spread"))
             decoder->spread.count = read_i64(reader, NULL);
     }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "plan/internal.h"
+#include "plan/gates.h"
 #include "plan/optimizers.h"
 #include "plan/variants.h"
 
@@ -234,8 +235,16 @@ write_decoder(struct writer *writer, const struct mw_decoder *decoder)
         put_key(writer, " experts ", decoder->experts);
         put_key(writer, " ", decoder->experts_per_token);
         put_flag(writer, " renormalized", decoder->router_renormalizes);
+        if (decoder->gate != MW_GATING_TOP_K) {
+            put(writer, " gate");
+            put_name(writer, mw_gate_name((int)decoder->gate));
+        }
         if (decoder->rows_of_expert)
             put_key(writer, " capacity ", decoder->rows_of_expert);
+        if (decoder->router_aux_loss > 0)
+            put_real(writer, " aux-loss ", decoder->router_aux_loss);
+        if (decoder->router_z_loss > 0)
+            put_real(writer, " z-loss ", decoder->router_z_loss);
         if (mw_decoder_is_spread(decoder))
             put_key(writer, " spread ", decoder->spread.count);
     }

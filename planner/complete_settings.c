@@ -821,11 +821,17 @@ mw_settings_run(const struct mw_settings *s, GError **error)
                          "{gate=%s}: run does not have it; give {gate=%s}, or ask `memwall "
                          "simulate`",
                          mw_gate_name((int)s->gate), gates);
-    if (s->capacity_factor > 0 && (s->tp > 1 || s->cp > 1))
+    if (!mw_settings_gate_runs(s))
         return mw_refuse(error,
-                         "{capacity-factor=%.15g}: run limits whole experts, of whole sequences; "
+                         "{gate=%s}: its router computes in fp32, which run does where all else "
+                         "does; give {dtype=fp32}, or {gate=%s}",
+                         mw_gate_name((int)s->gate), mw_gate_name(MW_GATING_TOP_K));
+    if (mw_settings_capacity_factor(s) > 0 && (s->tp > 1 || s->cp > 1))
+        return mw_refuse(error,
+                         "{capacity-factor=%.15g}%s: run limits whole experts, of whole sequences; "
                          "give {tp=1} and {cp=1}, or ask `memwall simulate`",
-                         s->capacity_factor);
+                         mw_settings_capacity_factor(s),
+                         s->capacity_factor > 0 ? "" : ", as the gate has it");
     if (s->ep > 1 && (s->tp > 1 || s->cp > 1))
         return mw_refuse(error,
                          "{ep=%" G_GINT64_FORMAT "}: run spreads whole experts, of whole "

@@ -186,7 +186,7 @@ mw_stage_costs_of(const struct mw_model *model, const struct mw_hardware *hardwa
                   const struct mw_settings *settings, struct mw_stage_costs *costs)
 {
     struct mw_operator_info operators[MW_LAYER_OPERATORS_MAX];
-    struct mw_shape shape = mw_sizing_shape(settings, hardware);
+    struct mw_shape shape = mw_sizing_shape(model, settings, hardware);
     bool again = settings->checkpoint_interval != 0, nodes = settings->nodes > 1;
     double per_gpu = hardware->nic_gpu_bytes_per_s > 0
                          ? hardware->nic_gpu_bytes_per_s

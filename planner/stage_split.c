@@ -86,7 +86,7 @@ mw_stage_split_choose(const struct mw_model *model, const struct mw_hardware *ha
         return; /* which is said elsewhere */
     settings->stage_begins = (struct mw_layer_set){{0}};
     one.micro_batch = one.micro_batch == MW_AUTO ? 1 : one.micro_batch;
-    struct mw_shape shape = mw_sizing_shape(&one, hardware);
+    struct mw_shape shape = mw_sizing_shape(model, &one, hardware);
     g_autofree double *layer_s = g_new(double, model->layers);
     g_autofree int64_t *begins = g_new(int64_t, settings->pp);
     for (int64_t l = 0; l < model->layers; l++)

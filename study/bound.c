@@ -81,7 +81,7 @@ static void
 walk_sequences(const struct mw_request *request, const struct mw_settings *settings,
                int64_t sequences, struct mw_model_walk *walk)
 {
-    struct mw_shape shape = mw_sizing_shape(settings, request->hardware);
+    struct mw_shape shape = mw_sizing_shape(request->model, settings, request->hardware);
 
     shape.sequences = sequences;
     shape.tp = shape.cp = 1;

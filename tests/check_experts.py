@@ -25,14 +25,25 @@ PLACEMENTS = ["-s ddp", "-s zero-offload", "-s zero-infinity-cpu --param-device 
               "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --nvme drive",
               "-s ddp --activation-checkpoint-interval 1",
               "-s zero-offload --activation-checkpoint-interval 2", "-s l2l", "-s geeps"]
+LOSSES = "--router-aux-loss-coef 0.5 --router-z-loss-coef 0.02"
 DIVIDED = {"data": (2, "-s zero3 --batch 2"), "stages": (2, "-s ddp --batch 1 --grad-accum 4 "
                                                          "--pp 2"),
            "data and stages": (4, "-s zero1 --batch 1 --grad-accum 2 --pp 2")}
+# Ranks, their options, and those of one rank with the same micro-batches.
+LOSSES_DIVIDED = {"data": (2, "-s zero3 --batch 2", "-s ddp --batch 2 --grad-accum 2"),
+                  "stages": (2, "-s ddp --batch 1 --grad-accum 4 --pp 2",
+                             "-s ddp --batch 1 --grad-accum 4"),
+                  "draws": (2, "-s zero2 --batch 2 --gate gshard",
+                            "-s ddp --batch 2 --grad-accum 2 --gate gshard")}
 # Ranks, options, of which model; with --ep beside them.
 SPREAD = {"top-1": (2, "-s ddp --batch 2", "switch-1-of-8", 2),
           "stages": (4, "-s zero1 --batch 1 --grad-accum 2 --pp 2", "mixtral-2-of-4", 2),
           "all to one rank": (2, "-s zero2 --batch 2 --weights uneven", "mixtral-2-of-4", 2),
           "capacity": (2, "-s zero3 --batch 2 --capacity-factor 0.75", "mixtral-2-of-4", 2),
+          "switch": (2, "-s zero3 --batch 2 --gate switch", "mixtral-2-of-4", 2),
+          "gshard": (4, "-s zero1 --batch 1 --gate gshard", "mixtral-2-of-4", 2),
+          "losses": (2, f"-s zero3 --batch 2 --capacity-factor 0.75 {LOSSES}", "mixtral-2-of-4",
+                     2),
           "top-2": (2, "-s zero3 --batch 1 --grad-accum 2 --activation-checkpoint-interval 1",
                     "mixtral-2-of-4", 2),
           "top-4 of four ranks": (4, "-s zero1 --batch 1", "qwen3-4-of-16", 2)}
@@ -83,15 +94,15 @@ def check_places(box, options):
         yield f"{made}"
 
 
-def check_resumed(box):
+def check_resumed(box, name, options=""):
     """Killed behind its second step at least, a durable run ends as one that nobody stopped."""
-    (box.folder / "durable").mkdir()
+    (box.folder / f"durable-{name}").mkdir()
     line = (f"-m model.json {ALONE} {ASKED} --batch 2 -s zero-infinity-nvme --param-device nvme "
-            "--optimizer-device nvme --nvme durable --steps 8")
-    box.run(f"run {line} --save whole --overwrite")
+            f"--optimizer-device nvme --nvme durable-{name} --steps 8 {options}")
+    box.run(f"run {line} --save whole-{name} --overwrite")
     kill_after(box, f"{line} --overwrite", 2)
-    answer = box.run(f"run {line} --resume --save resumed")
-    if answer.status or weights(box, "resumed") != weights(box, "whole"):
+    answer = box.run(f"run {line} --resume --save resumed-{name}")
+    if answer.status or weights(box, f"resumed-{name}") != weights(box, f"whole-{name}"):
         yield f"{answer.err}"
 
 
@@ -202,11 +213,11 @@ def tensors(path):
             for name, tensor in header.items()}
 
 
-def check_spread_bits(box):
+def check_spread_bits(box, options):
     """A step changes no bit but those of experts, whose gradients are sums in another order."""
     for degree in (1, 2):
-        answer = ranked(box, 2, f"-m model.json -s ddp --batch 2 --ep {degree} --clip 0 "
-                        f"--steps 1 --save bits{degree}")
+        answer = ranked(box, 2, f"-m model.json -s ddp --batch 2 --ep {degree} --clip 0 {options} "
+                        f"--steps 1 --save bits{degree} --overwrite")
         if answer.status:
             yield answer.err
             return
@@ -217,11 +228,11 @@ def check_spread_bits(box):
         yield f"{sorted(other)}"
 
 
-def check_spread_places(box):
+def check_spread_places(box, options):
     made = {}
     for placement in of_rows(SPREAD_PLACES, 2):
         answer = ranked(box, 2, f"-m model.json {placement} --ep 2 --batch 1 --grad-accum 2 "
-                        "--steps 3 --save out --overwrite")
+                        f"{options} --steps 3 --save out --overwrite")
         made[placement] = weights(box, "out") if not answer.status else answer.err
     if len(set(made.values())) != 1:
         yield f"{made}"
@@ -247,17 +258,26 @@ REFUSED = {
     "--kept-bits 8": ["--kept-bits 8", "--kept-bits 16"],
     "--optimizer adafactor": ["--optimizer adafactor", "--optimizer adamw"],
     "--optimizer sm3": ["--optimizer sm3", "--optimizer adamw"],
+    "--gate noisy-top-k": ["--gate noisy-top-k", "--gate top-k or switch or gshard"],
+    "--gate switch --dtype bf16": ["--gate switch", "--dtype fp32", "--gate top-k"],
 }
 REFUSED_OF_RANKS = {
     "--ep 2 --tp 2 --sequence-parallel off": ["--ep 2", "--tp 1"],
     "--ep 2 --cp 2": ["--ep 2", "--cp 1"],
     "--capacity-factor 1 --cp 2": ["--capacity-factor 1", "--cp 1"],
+    "--gate gshard --cp 2": ["--capacity-factor 1", "the gate has it", "--cp 1"],
+    "--gate gshard --router-aux-loss-coef 0 --pp 2 --grad-accum 4 --schedule 2bw":
+        ["--gate gshard", "1f1b"],
+    "--router-aux-loss-coef 0.5 --cp 2": ["--router-aux-loss-coef 0.5", "--cp 1"],
+    "--router-z-loss-coef 0.5 --pp 2 --grad-accum 4 --schedule 2bw": ["--router-z-loss-coef 0.5",
+                                                                      "1f1b"],
     "--tp 2": ["--tp 2", "experts", "--tp 1"],
     "--pp 2 --grad-accum 4 --schedule zb-h1": ["--schedule zb-h1", "1f1b"],
 }
 # Per config.json: what differs from the model's, and the words of the refusal.
 REFUSED_MODELS = {
-    "balanced": ({"output_router_logits": True}, ["output_router_logits", "must be false"]),
+    "unbalanced": ({"output_router_logits": True, "router_aux_loss_coef": -1},
+                   ["router_aux_loss_coef", "-1", "0 to"]),
     "jitter": ({"router_jitter_noise": 0.1}, ["router_jitter_noise", "0.1", "must be 0"]),
 }
 
@@ -277,6 +297,122 @@ def check_refusals(box):
         said = "\n".join(one for one in answer.err.splitlines() if one.startswith("memwall:"))
         for wrong in refused(Answer(answer.status, answer.out, said), words):
             yield f"{options}: {wrong}"
+
+
+def losses_of(path):
+    """What each line of a log has of the routers."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{key: line[key] for key in line if key.startswith("router_")} for line in lines]
+
+
+def losses_trained(box, model, options, steps=3):
+    """The weights that a run makes, and what its log has of losses."""
+    answer = box.run(f"run -m {model} {ALONE} {ASKED} -s ddp --batch 4 {options} --steps {steps} "
+                     f"--log losses.log --save of-{steps}-{model} --overwrite")
+    if answer.status:
+        return answer.err, [{}]
+    return weights(box, f"of-{steps}-{model}"), losses_of(box.folder / "losses.log")
+
+
+def check_losses(box):
+    """Coefficients are the file's where it asks for losses, and options'; the log has what they
+    multiply."""
+    asked = {"router_aux_loss_coef": 0.5, "router_z_loss_coef": 0.02}
+    config = json.loads((box.folder / "model.json").read_text())
+    box.write("silent.json", config | asked | {"output_router_logits": False})
+    box.write("asked.json", config | asked | {"output_router_logits": True})
+    box.write("usual.json", config | {"output_router_logits": True})
+    plain = losses_trained(box, "model.json", "")
+    both = losses_trained(box, "model.json", LOSSES)
+    for what, wanted in {("silent.json", ""): plain, ("asked.json", ""): both,
+                         ("silent.json", LOSSES): both,
+                         ("asked.json", "--router-aux-loss-coef 0 --router-z-loss-coef 0"): plain,
+                         ("usual.json", ""):
+                             losses_trained(box, "model.json", "--router-aux-loss-coef 0.001"),
+                         }.items():
+        made = losses_trained(box, *what)
+        if made != wanted:
+            yield f"{what}: {made}, and not {wanted}"
+    if plain[0] == both[0] or set(both[1][0]) != {"router_aux_loss", "router_z_loss"} or \
+            plain[1][0]:
+        yield f"{plain}, {both}"
+
+
+def check_losses_fall(box):
+    """Where they count, experts are visited more evenly, and scores become smaller."""
+    ends = {}
+    for weight in ("1e-9", "1"):
+        made = losses_trained(box, "model.json", f"--router-aux-loss-coef {weight} "
+                              f"--router-z-loss-coef {weight}", steps=20)[1]
+        ends[weight] = made[-1]
+        if weight == "1e-9" and not 2 <= made[0]["router_aux_loss"] < 4:
+            yield f"two choices of four experts: {made[0]}"
+    for key in ends["1"]:
+        if not ends["1"][key] < ends["1e-9"][key]:
+            yield f"{key}: {ends}"
+
+
+def check_losses_divided(box, count, options, alone):
+    """Each rank has the statistics of its own micro-batches, whichever stage a layer is in."""
+    made = []
+    for line, ranks in ((alone, 1), (options, count)):
+        answer = box.run(f"run -m model.json {RANKS} --gpus {ranks} {ASKED} {line} {LOSSES} "
+                         "--steps 3 --log divided.log --overwrite", prefix=[*MPIRUN, str(ranks)],
+                         **RANKS_ENVIRONMENT)
+        if answer.status:
+            yield answer.err
+            return
+        path = box.folder / "divided.log"
+        made.append([(*step, *losses.values())
+                     for step, losses in zip(steps_of(path), losses_of(path))])
+    for ours, theirs in zip(*made, strict=True):
+        if any(abs(own / other - 1) > SUMS_APART for own, other in zip(ours, theirs, strict=True)):
+            yield f"{ours}, alone {theirs}"
+
+
+def check_gates(box):
+    """Switch is a router's own top-1 with a capacity and a loss of 0.01 for each layer; GShard is
+    no top-2 with these, since second experts are drawn.  Plans' files have gates."""
+    box.write("top-1.json", json.loads(
+        (ROOT / "tests/fixtures/experts/switch-1-of-8.json").read_text())["config"])
+    of_gate = "--capacity-factor 1 --router-aux-loss-coef 0.02"
+    made = {options: losses_trained(box, model, options) for model, options in
+            (("top-1.json", "--gate switch"), ("top-1.json", of_gate),
+             ("model.json", "--gate gshard"), ("model.json", f"{of_gate} --gate top-k"),
+             ("model.json", "--gate gshard --router-aux-loss-coef 0"))}
+    if made["--gate switch"] != made[of_gate] or len(made) != 5 or \
+            len({weights for weights, _ in made.values()}) != 4 or \
+            any("router_aux_loss" not in losses[-1] for _, losses in list(made.values())[:4]):
+        yield f"{made}"
+    for gate in ("switch", "gshard"):
+        asked = f"-m model.json {ALONE} -s ddp --batch 4 --seq 32 --gate {gate} --dtype fp32"
+        box.run(f"plan {asked} --software memwall -o gate.plan")
+        ends = []
+        for way in (f"{asked} --backend cpu", f"--plan gate.plan {ALONE} --backend cpu"):
+            answer = box.run(f"run {way} --data {TEXT} --lr 1e-3 --steps 3 --log gate.log "
+                             "--overwrite")
+            ends.append(answer.err if answer.status else
+                        (steps_of(box.folder / "gate.log"), losses_of(box.folder / "gate.log")))
+        if ends[0] != ends[1] or isinstance(ends[0], str):
+            yield f"{gate}: {ends}"
+
+
+def check_gate_resumed(box):
+    line = (f"-m model.json {ALONE} {ASKED} -s ddp --batch 4 --nvme gated --save-every 2 "
+            "--steps 2 --gate {} --capacity-factor 1 --router-aux-loss-coef 0.02")
+    (box.folder / "gated").mkdir()
+    box.run(f"run {line.format('gshard')} --overwrite")
+    yield from refused(box.run(f"run {line.format('top-k')} --resume"),
+                       ["--gate top-k", "--gate gshard", "export"])
+
+
+def check_losses_resumed(box):
+    line = (f"-m model.json {ALONE} {ASKED} -s ddp --batch 4 --nvme balanced --save-every 2 "
+            "--steps 2 --router-aux-loss-coef {}")
+    (box.folder / "balanced").mkdir()
+    box.run(f"run {line.format(0.5)} --overwrite")
+    yield from refused(box.run(f"run {line.format(0.25)} --resume"),
+                       ["--router-aux-loss-coef 0.25", "--router-aux-loss-coef 0.5", "export"])
 
 
 def check_simulated(box):
@@ -337,13 +473,24 @@ def tests(box):
         yield f"recorded/{path.stem}", check_recorded(box, path)
     yield "places/fp32", check_places(box, "")
     yield "places/bf16", check_places(box, "--dtype bf16")
-    yield "resumed", check_resumed(box)
+    yield "resumed", check_resumed(box, "plain")
     yield "saved", check_saved(box)
     yield "types", check_types(box)
     yield "refusals", check_refusals(box)
     yield "simulated", check_simulated(box)
     yield "capacity", check_capacity(box)
     yield "capacity/resumed", check_capacity_resumed(box)
+    yield "losses", check_losses(box)
+    yield "losses/fall", check_losses_fall(box)
+    yield "losses/places", check_places(box, LOSSES)
+    yield "losses/resumed", check_resumed(box, "losses", LOSSES)
+    yield "losses/resumed/others", check_losses_resumed(box)
+    yield "gates", check_gates(box)
+    yield "gates/places", check_places(box, "--gate gshard")
+    yield "gates/resumed", check_resumed(box, "gshard", "--gate gshard")
+    yield "gates/resumed/others", check_gate_resumed(box)
+    for name, case in LOSSES_DIVIDED.items() if has_ranks() else ():
+        yield f"losses/divided/{name}", check_losses_divided(box, *case)
     for name, case in DIVIDED.items() if has_ranks() else ():
         yield f"divided/{name}", check_divided(box, *case)
     if not has_ranks():
@@ -351,8 +498,10 @@ def tests(box):
     write_uneven(box)
     for name, case in SPREAD.items():
         yield f"spread/{name}", check_spread(box, *case)
-    yield "spread/bits", check_spread_bits(box)
-    yield "spread/places", check_spread_places(box)
+    yield "spread/bits", check_spread_bits(box, "")
+    yield "spread/bits/losses", check_spread_bits(box, f"{LOSSES} --gate gshard")
+    yield "spread/places", check_spread_places(box, "")
+    yield "spread/places/losses", check_spread_places(box, f"{LOSSES} --gate gshard")
     yield "spread/resumed", check_spread_resumed(box)
 
 

@@ -3,6 +3,7 @@
 #include "exec/data/convert.h"
 #include "exec/operators/operators.h"
 #include "tests/driver_unit.h"
+#include "tests/reference_decoder.h"
 #include "tests/whole_model.h"
 
 #define BIT(operator_) (1u << MW_OPERATOR_##operator_)
@@ -23,8 +24,8 @@ struct driver {
     struct mw_shared_activations shared;
     void *logits;
     int32_t *ids, *targets;
-    double *loss;
-    char *checkpoints; /* [layers, T, h], in memory of the host */
+    double *loss, *router_losses; /* the latter [layers, 2], of the host */
+    char *checkpoints;            /* [layers, T, h], in memory of the host */
 };
 
 static const struct {
@@ -186,6 +187,8 @@ run_layer_unit(struct driver *driver, int64_t layer, int u, bool backward, void 
             struct mw_compute compute = blank(driver, operator_, backward);
             compute.layer = activations_of(driver, layer);
             compute.output = output;
+            compute.draw = MW_DRIVE_DRAW + (uint64_t)layer;
+            compute.router_losses = backward ? NULL : driver->router_losses + 2 * layer;
             bool adds = backward && adds_now(unit, operator_, !tiled || i == tiles - 1);
             if (operator_ == MW_OPERATOR_ATTENTION || operator_ == MW_OPERATOR_MLP_ACT)
                 run(driver, &compute);
@@ -472,7 +475,9 @@ mw_drive(const struct mw_drive *drive)
         .hidden = g_new(double, (decoder->layers + 1) * tokens * decoder->hidden),
         .gradients = g_new(double, mw_weights_elements(decoder)),
     };
-    struct driver driver = {.drive = drive, .driven = &driven, .tokens = tokens};
+    g_autofree double *router_losses = g_new0(double, 2 * decoder->layers);
+    struct driver driver = {
+        .drive = drive, .driven = &driven, .tokens = tokens, .router_losses = router_losses};
 
     driver.chunks = CLAMP(drive->chunks, 1, tokens);
     open_device(&driver);
@@ -482,6 +487,10 @@ mw_drive(const struct mw_drive *drive)
     take_results(&driver);
     tear_down(&driver);
     driven.loss /= (double)(tokens * batches);
+    for (int64_t layer = 0; layer < decoder->layers; layer++)
+        driven.loss += (decoder->router_aux_loss * router_losses[2 * layer] +
+                        decoder->router_z_loss * router_losses[2 * layer + 1]) /
+                       (double)decoder->layers;
     return driven;
 }
 

@@ -35,7 +35,7 @@ struct mw_driven {
     double *hidden;    /* [layers + 1, T, h]: before each layer, and behind the last */
     double *gradients; /* of the whole model: of the mean loss over a micro-batch's tokens, summed
                         * over micro-batches */
-    double loss;       /* mean */
+    double loss;       /* mean, with losses of routers */
 };
 
 /* With fp16, losses are scaled on their way to gradients, so that these are no subnormal numbers.

@@ -187,13 +187,15 @@ mw_reference_run(const struct mw_reference *reference, double *logits, double *h
                                   .logits = mw_reference_zeros(tokens * d->vocab),
                                   .gradients = gradients_out};
     g_autofree double *dlogits = mw_reference_zeros(tokens * d->vocab);
+    double router_loss = 0;
 
+    r.router_loss = &router_loss;
     for (int64_t layer = 0; layer < d->layers; layer++)
         make_layer(&r, &r.layers[layer]);
     embed(&r, r.layers[0].x);
     for (int64_t layer = 0; layer < d->layers; layer++)
         layer_forward(&r, layer, layer + 1 < d->layers ? r.layers[layer + 1].x : r.hidden);
-    double loss = end_forward(&r, dlogits);
+    double loss = end_forward(&r, dlogits) + router_loss;
     if (gradients_out) {
         memset(gradients_out, 0, (size_t)mw_weights_elements(d) * sizeof *gradients_out);
         backward(&r, dlogits);

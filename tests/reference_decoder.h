@@ -7,6 +7,10 @@
 
 #include "plan/decoder.h"
 
+/* Of the draws of a layer's tokens (mw_routing_draw), here and in compute_driver.h: this and the
+ * layer's number. */
+#define MW_DRIVE_DRAW UINT64_C(0x5eed)
+
 struct mw_reference {
     const struct mw_decoder *decoder;
     const double *params; /* of the whole model (whole_model.h) */
@@ -14,7 +18,8 @@ struct mw_reference {
     int64_t sequences, seq;
 };
 
-/* Returns the mean loss over all tokens, those without a target counting as 0.  logits [T, V] and
+/* Returns the mean loss over all tokens, those without a target counting as 0, with losses of
+ * routers where the decoder has any.  logits [T, V] and
  * hidden [layers + 1, T, h] may be NULL; gradients, of the whole model, too. */
 double mw_reference_run(const struct mw_reference *reference, double *logits, double *hidden,
                         double *gradients);

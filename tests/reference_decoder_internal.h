@@ -19,7 +19,8 @@ struct mw_reference_pass {
     int64_t tokens, q, kv;
     struct mw_reference_layer *layers;
     double *hidden, *final, *logits;
-    double *gradients; /* of the whole model; NULL: forward alone */
+    double *router_loss; /* what losses of routers add to the loss */
+    double *gradients;   /* of the whole model; NULL: forward alone */
 };
 
 /* An operator's matrices as one, [rows, in], its biases behind them. */
@@ -56,8 +57,8 @@ void mw_reference_activate(const struct mw_reference_pass *r, struct mw_referenc
 /* Returns the gradient of up, to be freed. */
 double *mw_reference_activate_back(const struct mw_reference_pass *r,
                                    const struct mw_reference_layer *l, const double *dact);
-/* A mixture's MLP instead of products and activation, without the residual; back: returns the
- * gradient of n2, to be freed. */
+/* A mixture's MLP instead of products and activation, without the residual, with the losses of its
+ * router; back: returns the gradient of n2, to be freed. */
 void mw_reference_experts(const struct mw_reference_pass *r, int64_t layer, double *output,
                           const double *n2);
 double *mw_reference_experts_back(const struct mw_reference_pass *r, int64_t layer,

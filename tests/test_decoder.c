@@ -126,6 +126,38 @@ test_config_refused(void)
     }
 }
 
+/* They count where the file asks for them; 0.001 is transformers' own. */
+static void
+test_router_losses(void)
+{
+    static const struct {
+        const char *keys;
+        double aux, z;
+    } rows[] = {
+        {"\"router_aux_loss_coef\": 0.02, \"router_z_loss_coef\": 0.01", 0, 0},
+        {"\"output_router_logits\": false, \"router_aux_loss_coef\": 0.02", 0, 0},
+        {"\"output_router_logits\": true", 0.001, 0},
+        {"\"output_router_logits\": true, \"router_aux_loss_coef\": 0, "
+         "\"router_z_loss_coef\": 0.01",
+         0, 0.01},
+        {"\"router_aux_loss_coef\": 0.02, \"output_router_logits\": true", 0.02, 0},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        g_autofree char *text = g_strdup_printf(
+            "{\"model_type\": \"mixtral\", \"max_position_embeddings\": 64, \"hidden_size\": 64, "
+            "\"intermediate_size\": 96, "
+            "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+            "\"vocab_size\": 256, \"num_local_experts\": 4, \"num_experts_per_tok\": 2, %s}",
+            rows[i].keys);
+        struct mw_decoder decoder;
+        GError *error = NULL;
+        g_assert_true(read_text(text, &decoder, &error));
+        g_assert_cmpfloat(decoder.router_aux_loss, ==, rows[i].aux);
+        g_assert_cmpfloat(decoder.router_z_loss, ==, rows[i].z);
+    }
+}
+
 static void
 test_activations(void)
 {
@@ -152,6 +184,8 @@ test_written_configs(void)
         g_assert_true(mw_model_load(*name, &model, NULL));
         if (!mw_model_decoder(&model, &decoder, NULL))
             continue;
+        decoder.router_aux_loss = decoder.experts ? 0.25 : 0;
+        decoder.router_z_loss = decoder.experts && written % 2 ? 0.125 : 0;
         g_autofree char *text = cli_checkpoint_config(*name, &decoder);
         g_assert_true(mw_model_parse_config(text, -1, *name, &model, &error) &&
                       mw_model_decoder(&model, &again, &error));
@@ -163,6 +197,8 @@ test_written_configs(void)
             decoder.projection_bias != again.projection_bias ||
             decoder.mlp_bias != again.mlp_bias || decoder.norm_epsilon != again.norm_epsilon ||
             decoder.rope_theta != again.rope_theta ||
+            decoder.router_aux_loss != again.router_aux_loss ||
+            decoder.router_z_loss != again.router_z_loss ||
             decoder.rope_scaling.factor != again.rope_scaling.factor)
             g_error("%s is written as another model:\n%s", *name, text);
         written++;
@@ -178,6 +214,7 @@ main(int argc, char **argv)
     g_test_add_func("/decoder/presets-refused", test_presets_refused);
     g_test_add_func("/decoder/rotary", test_rotary);
     g_test_add_func("/decoder/activations", test_activations);
+    g_test_add_func("/decoder/router-losses", test_router_losses);
     g_test_add_func("/decoder/config-refused", test_config_refused);
     g_test_add_func("/decoder/written-configs", test_written_configs);
     return g_test_run();

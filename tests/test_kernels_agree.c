@@ -216,20 +216,24 @@ routing_in(int32_t *room, int64_t tokens, int64_t experts, int64_t visits)
                                .expert = room,
                                .row = room + copies,
                                .weight = (float *)(void *)(room + 2 * copies),
-                               .begin = room + 3 * copies};
+                               .begin = room + 3 * copies,
+                               .chosen = room + 3 * copies + experts + 1};
 }
 
 static void
 pass_router(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
     int64_t experts = MIN(a->columns, MW_DECODER_EXPERTS_MAX), visits = MIN(experts, 3);
-    g_autofree int32_t *room = g_new(int32_t, 3 * a->rows * visits + experts + 1);
+    g_autofree int32_t *room = g_new(int32_t, 3 * a->rows * visits + 2 * experts + 1);
+    g_autofree float *lse = g_new(float, a->rows);
     struct mw_routing routing = routing_in(room, a->rows, experts, visits);
 
     memcpy(a->full[0], a->full_in, (size_t)(a->rows * experts) * sizeof *a->full[0]);
-    k->router_softmax(a->full[0], a->rows, experts);
+    k->router_softmax(a->full[0], lse, a->rows, experts);
     k->route(&routing, a->full[0]);
-    k->router_backward(&routing, a->half[0], experts, a->full[0], a->full_in);
+    k->router_losses(&routing, a->wide + 2 * a->n, a->full[0], lse);
+    k->router_backward(&routing, a->half[0], experts, a->full[0], a->full_in,
+                       (struct mw_router_slopes){0.125f, 0.25f, lse});
     for (int64_t i = 0; i < a->rows * visits; i++) {
         a->full[1][i] = routing.weight[i];
         a->wide[i] = routing.row[i];
@@ -242,7 +246,7 @@ static void
 pass_copies(const struct mw_cpu_kernels *k, const struct arrays *a)
 {
     int64_t tokens = a->rows / 2;
-    g_autofree int32_t *room = g_new(int32_t, 6 * tokens + 3);
+    g_autofree int32_t *room = g_new(int32_t, 6 * tokens + 5);
     struct mw_routing routing = routing_in(room, tokens, 2, 2);
 
     k->route(&routing, a->full_in);
@@ -460,10 +464,65 @@ test_agree(gconstpointer data)
     }
 }
 
+/* --- draws ------------------------------------------------------------------------------------ */
+
+#define DRAWERS 6000
+#define DRAWN 5 /* experts */
+
+static int64_t
+count_second(const struct mw_routing *routing)
+{
+    int64_t count = 0;
+
+    for (int64_t t = 0; t < routing->tokens; t++)
+        count += routing->row[2 * t + 1] >= 0;
+    return count;
+}
+
+/* Second experts come as often as twice their weights say, the same ones of one number again and
+ * others of another; first ones always do, and alone are counted. */
+static void
+test_draws(gconstpointer data)
+{
+    const struct mw_cpu_kernels *k = data;
+    g_autofree float *probabilities = some_floats(DRAWERS * DRAWN, -3.0, 3.0, false);
+    g_autofree int32_t *room = g_new(int32_t, 6 * DRAWERS + 2 * DRAWN + 1);
+    g_autofree int32_t *rows = g_new(int32_t, 2 * DRAWERS);
+    struct mw_routing routing = routing_in(room, DRAWERS, DRAWN, 2);
+    double expected = 0, variance = 0;
+    int64_t first = 0;
+
+    routing.renormalizes = routing.draws = true;
+    k->router_softmax(probabilities, NULL, DRAWERS, DRAWN);
+    for (uint64_t draw = 1; draw <= 2; draw++) {
+        bool same = draw > 1;
+        routing.draw = draw << 40;
+        k->route(&routing, probabilities);
+        for (int64_t t = 0; t < DRAWERS && draw == 1; t++) {
+            double chance = 2 * (double)routing.weight[2 * t + 1];
+            expected += chance;
+            variance += chance * (1 - chance);
+        }
+        for (int64_t t = 0; t < DRAWERS; t++) {
+            g_assert_cmpint(routing.row[2 * t], >=, 0);
+            same = same && (rows[2 * t + 1] < 0) == (routing.row[2 * t + 1] < 0);
+        }
+        g_assert_false(same);
+        g_assert_cmpfloat(fabs((double)count_second(&routing) - expected), <, 5 * sqrt(variance));
+        memcpy(rows, routing.row, 2 * DRAWERS * sizeof *rows);
+        k->route(&routing, probabilities);
+        g_assert_cmpmem(rows, 2 * DRAWERS * sizeof *rows, routing.row, 2 * DRAWERS * sizeof *rows);
+    }
+    for (int64_t e = 0; e < DRAWN; e++)
+        first += routing.chosen[e];
+    g_assert_cmpint(first, ==, DRAWERS);
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     mw_add_kernel_test("agree", test_agree);
+    mw_add_kernel_test("draws", test_draws);
     return g_test_run();
 }

@@ -13,10 +13,10 @@
 #include "exec/course/log.h"
 
 static const struct mw_log_row rows[] = {
-    {0, 10.9512, 2.431, 3e-5, 1250000000, 65536, false, 0},
-    {1, 10.25, INFINITY, 6e-5, 1000000000, 65536, true, 0},
-    {2, 9.875, NAN, 1e-4, 800000000, 32768, true, 0},
-    {9, 1.0 / 3, 12345.6789, 1.0 / 3e4, 1000000001, 1, false, 0},
+    {0, 10.9512, 2.431, 3e-5, 1250000000, 65536, false, 0, 1.25, 30.5},
+    {1, 10.25, INFINITY, 6e-5, 1000000000, 65536, true, 0, NAN, 0},
+    {2, 9.875, NAN, 1e-4, 800000000, 32768, true, 0, NAN, 0},
+    {9, 1.0 / 3, 12345.6789, 1.0 / 3e4, 1000000001, 1, false, 0, 1.25, 30.5},
 };
 
 static const struct mw_log_options full = {
@@ -98,6 +98,17 @@ test_unknown(void)
         "      1   10.9512      2.431  3.000e-05    1250.0         -       -             -");
 }
 
+static void
+test_router_losses(void)
+{
+    g_autofree char *text = table_of(
+        (struct mw_log_options){.steps = 10, .router_aux_loss = true, .router_z_loss = true});
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+
+    g_assert_true(g_str_has_suffix(lines[0], "of predicted  router aux    router z"));
+    g_assert_true(g_str_has_suffix(lines[1], "             -      1.2500     30.5000"));
+}
+
 /* --- the file --- */
 
 static char *
@@ -159,12 +170,24 @@ check_line(const char *text, const struct mw_log_row *row)
 }
 
 static void
+check_router_losses(const char *text, const struct mw_log_row *row)
+{
+    g_autoptr(JsonNode) node = json_from_string(text, NULL);
+    JsonObject *object = json_node_get_object(node);
+
+    g_assert_true(number(object, "router_aux_loss") == row->router_aux_loss ||
+                  (isnan(number(object, "router_aux_loss")) && isnan(row->router_aux_loss)));
+    g_assert_cmpfloat(number(object, "router_z_loss"), ==, row->router_z_loss);
+}
+
+static void
 test_file(void)
 {
     char *path = new_path();
     struct mw_log_options options = full;
 
     options.path = path;
+    options.router_aux_loss = options.router_z_loss = true;
     struct mw_log *log = open_log(&options);
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
         log_rows(log, i, i + 1);
@@ -173,6 +196,7 @@ test_file(void)
         g_assert_cmpint(g_strv_length(lines), ==, i + 2);
         g_assert_cmpstr(lines[i + 1], ==, "");
         check_line(lines[i], &rows[i]);
+        check_router_losses(lines[i], &rows[i]);
     }
     mw_log_close(log);
     remove_path(path);
@@ -429,6 +453,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/log/table", test_table);
     g_test_add_func("/log/table/unknown", test_unknown);
+    g_test_add_func("/log/table/router-losses", test_router_losses);
     g_test_add_func("/log/file", test_file);
     g_test_add_func("/log/file/resume", test_resume);
     g_test_add_func("/log/file/run", test_run);

@@ -488,9 +488,9 @@ test_capacity(void)
     }
 }
 
-/* What gates add to the router of 100 tokens, 8 experts and hidden 4096, where a token visits 2: in
- * multiples of 4·100·8 bytes of scores, of 2·100·4096·8 FLOPs of the router's product, and of its
- * 4096·8 parameters. */
+/* What gates and losses add to the router of 100 tokens, 8 experts and hidden 4096, where a token
+ * visits 2: in multiples of 4·100·8 bytes of scores, of 2·100·4096·8 FLOPs of the router's product,
+ * and of its 4096·8 parameters. */
 static void
 test_gates(void)
 {
@@ -502,15 +502,20 @@ test_gates(void)
         int64_t rows, filled; /* of experts */
         int64_t params, flops, forward, backward, saved;
         uint32_t launches;
+        double aux_loss, z_loss;
     } rows[] = {
-        {MW_GATING_TOP_K, 0, 200, 200, 0, 0, 0, 0, 0, 0},
-        {MW_GATING_NOISY_TOP_K, 0, 200, 200, params, flops, 13 * scores, 19 * scores, 4 * scores,
-         7},
+        {MW_GATING_TOP_K, 0, 200, 200, 0, 0, 0, 0, 0, 0, 0, 0},
+        {MW_GATING_TOP_K, 0, 200, 200, 0, 0, scores, 2 * scores, 0, 1, 0.001, 0},
+        {MW_GATING_TOP_K, 0, 200, 200, 0, 0, 800, 400, 400, 1, 0, 0.001},
+        {MW_GATING_NOISY_TOP_K, 0, 200, 200, params, flops, 13 * scores, 19 * scores, 4 * scores, 7,
+         0, 0},
         {MW_GATING_SWITCH, 1, 104, 100, 0, 0, scores + 3 * inputs, 2 * scores + 3 * inputs,
-         2 * inputs, 2},
-        {MW_GATING_GSHARD, 1, 200, 200, 0, 0, scores + INT64_C(12) * 100, 2 * scores, 0, 3},
-        {MW_GATING_EXPERT_CHOICE, 1, 200, 200, 0, 0, scores, 0, 0, 1},
-        {MW_GATING_EXPERT_CHOICE, 1.25, 256, 256, 0, 0, scores, 0, 0, 1},
+         2 * inputs, 2, 0.32, 0},
+        {MW_GATING_SWITCH, 1, 104, 100, 0, 0, 3 * inputs, 3 * inputs, 2 * inputs, 1, 0, 0},
+        {MW_GATING_GSHARD, 1, 200, 200, 0, 0, scores + INT64_C(12) * 100, 2 * scores, 0, 3, 0.32,
+         0},
+        {MW_GATING_EXPERT_CHOICE, 1, 200, 200, 0, 0, scores, 0, 0, 1, 0, 0},
+        {MW_GATING_EXPERT_CHOICE, 1.25, 256, 256, 0, 0, scores, 0, 0, 1, 0, 0},
     };
     struct mw_model mixtral = load("mixtral-8x7b");
 
@@ -522,6 +527,8 @@ test_gates(void)
 
             shape.gate = rows[r].gate;
             shape.capacity_factor = rows[r].factor;
+            shape.router_aux_loss = rows[r].aux_loss;
+            shape.router_z_loss = rows[r].z_loss;
             struct mw_operator_info even = operator_of(&mixtral, MW_OPERATOR_MLP_UP, plain);
             struct mw_operator_info info = operator_of(&mixtral, MW_OPERATOR_MLP_UP, shape);
             struct sums before = sum_layer(&mixtral, 0, plain), all = sum_layer(&mixtral, 0, shape);

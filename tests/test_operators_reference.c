@@ -28,6 +28,7 @@ struct variant {
 #define ALL_ADAPTED (ADAPTED(QKV) | ADAPTED(PROJECTION) | ADAPTED(MLP_UP) | ADAPTED(MLP_DOWN))
 
 #define EXPERTS(count, visits) .experts = count, .experts_per_token = visits
+#define LOSSES(aux, z) .router_aux_loss = aux, .router_z_loss = z
 
 #define SEQ_MAX 16
 
@@ -59,6 +60,14 @@ static struct variant tiny[] = {
     {"mixtral-drops",
      {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(4, 2), .rows_of_expert = 3, .router_renormalizes = true}},
     {"switch-drops", {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(3, 1), .rows_of_expert = 2}},
+    {"mixtral-balanced",
+     {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(4, 2), .router_renormalizes = true, LOSSES(0.5, 0.125)}},
+    {"switch-balanced",
+     {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(3, 1), .rows_of_expert = 2, LOSSES(2, 0)}},
+    {"mixtral-small-scores", {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(5, 3), LOSSES(0, 0.5)}},
+    {"gshard",
+     {LLAMA(7, 2, 1, 4, 5, 9), EXPERTS(4, 2), .gate = MW_GATING_GSHARD, .rows_of_expert = 4,
+      .router_renormalizes = true, LOSSES(0.5, 0)}},
 };
 
 static struct variant variants[] = {
@@ -98,11 +107,23 @@ static struct variant mixtures[] = {
       .router_renormalizes = true}},
     {"switch-drops", {LLAMA(40, 5, 5, 8, 23, 79), EXPERTS(8, 1), .rows_of_expert = 1}},
     {"mixtral-with-room", {LLAMA(32, 4, 4, 8, 64, 64), EXPERTS(6, 3), .rows_of_expert = 40}},
+    {"mixtral-balanced",
+     {LLAMA(33, 6, 2, 10, 41, 89), EXPERTS(4, 2), .router_renormalizes = true, LOSSES(0.5, 0.125)}},
+    {"switch-balanced",
+     {LLAMA(40, 5, 5, 8, 23, 79), EXPERTS(8, 1), .rows_of_expert = 3, LOSSES(2, 0)}},
+    {"mixtral-small-scores", {LLAMA(32, 4, 4, 8, 64, 64), EXPERTS(16, 3), LOSSES(0, 0.5)}},
+    {"gshard",
+     {LLAMA(33, 6, 2, 10, 41, 89), EXPERTS(8, 2), .gate = MW_GATING_GSHARD, .rows_of_expert = 10,
+      .router_renormalizes = true, LOSSES(0.5, 0)}},
+    {"gshard-with-room",
+     {LLAMA(24, 4, 2, 8, 17, 67), EXPERTS(5, 2), .gate = MW_GATING_GSHARD, .rows_of_expert = 78,
+      .router_renormalizes = true}},
 };
 static struct variant of_all_experts[] = {
     {"mixtral", {LLAMA(33, 6, 2, 10, 41, 89), EXPERTS(3, 3), .router_renormalizes = true}},
     {"mixtral-as-it-is", {LLAMA(32, 4, 2, 8, 40, 64), EXPERTS(5, 5)}},
     {"one", {LLAMA(32, 4, 2, 8, 40, 64), EXPERTS(1, 1), .router_renormalizes = true}},
+    {"mixtral-balanced", {LLAMA(32, 4, 2, 8, 40, 64), EXPERTS(5, 5), LOSSES(0.5, 0.125)}},
 };
 
 static void

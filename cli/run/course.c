@@ -177,6 +177,9 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_CAPACITY] = capacity_bits(s);
     now[CLI_FIXED_TRAINED] =
         training->stages > 1 ? CLI_RUN_TRAINED_UNKNOWN : trained_bits(training->answer->plan);
+    now[CLI_FIXED_GATE] = s->decoder.gate;
+    now[CLI_FIXED_AUX_LOSS] = bits_of(s->decoder.router_aux_loss);
+    now[CLI_FIXED_Z_LOSS] = bits_of(s->decoder.router_z_loss);
     now[CLI_FIXED_SLICES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_TP);
     now[CLI_FIXED_STAGES] = (uint64_t)mw_plan_degree(training->answer->plan, MW_AXIS_PP);
     now[CLI_FIXED_SHARERS] = MAX(1, s->context_ranks);
@@ -368,6 +371,10 @@ take_record(struct cli_run_course *then, const struct mw_commit_record *record)
     /* Older versions had none of these. */
     for (int i = CLI_FIXED_SLICES; i <= CLI_FIXED_SPREAD; i++) {
         then->fixed[i] = then->has_fixed[i] ? then->fixed[i] : 1;
+        then->has_fixed[i] = true;
+    }
+    for (int i = CLI_FIXED_AUX_LOSS; i <= CLI_FIXED_GATE; i++) {
+        then->fixed[i] = then->has_fixed[i] ? then->fixed[i] : 0;
         then->has_fixed[i] = true;
     }
     if (!then->has_fixed[CLI_FIXED_SHARD_GROUP])

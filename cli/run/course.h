@@ -12,7 +12,7 @@
 #include "cli/run/fields.h"
 #include "cli/run/training.h"
 
-#define CLI_RUN_COURSE_FIELDS 58 /* at most */
+#define CLI_RUN_COURSE_FIELDS 61 /* at most */
 
 /* Sets the fields of a record, and returns their number.  Data must be open. */
 int cli_run_course_fields(const struct cli_training *training, struct mw_commit_field *fields);

@@ -76,6 +76,11 @@ const struct cli_run_field cli_run_fixed[CLI_FIXEDS] = {
     [CLI_FIXED_CAPACITY] = {"capacity-factor", "--capacity-factor", CLI_FIELD_REAL_OR_NONE, 0,
                             MW_DECODER_EXPERTS_MAX},
     [CLI_FIXED_TRAINED] = {"trained", "--train", CLI_FIELD_TRAINED, 0, 0},
+    [CLI_FIXED_AUX_LOSS] = {"router-aux-loss", "--router-aux-loss-coef", CLI_FIELD_REAL, 0,
+                            MW_DECODER_LOSS_MAX},
+    [CLI_FIXED_GATE] = {"gate", "--gate", CLI_FIELD_GATE, 0, MW_GATING_COUNT - 1},
+    [CLI_FIXED_Z_LOSS] = {"router-z-loss", "--router-z-loss-coef", CLI_FIELD_REAL, 0,
+                          MW_DECODER_LOSS_MAX},
 };
 
 /* Each row takes the option's name and range. */
@@ -145,6 +150,8 @@ name_of(enum cli_field_kind kind, uint64_t value)
         return mw_activation_name((int)value);
     case CLI_FIELD_CONTEXT:
         return mw_context_name((int)value);
+    case CLI_FIELD_GATE:
+        return mw_gate_name((int)value);
     default:
         return NULL;
     }

@@ -61,6 +61,9 @@ enum cli_fixed {
     CLI_FIXED_RENORMALIZES,
     CLI_FIXED_CAPACITY,
     CLI_FIXED_TRAINED,
+    CLI_FIXED_AUX_LOSS,
+    CLI_FIXED_Z_LOSS,
+    CLI_FIXED_GATE,
     CLI_FIXEDS
 };
 
@@ -89,7 +92,8 @@ enum cli_field_kind {
     CLI_FIELD_WEIGHT_BITS, /* a type, by its bits */
     CLI_FIELD_FAMILY,
     CLI_FIELD_ACTIVATION,
-    CLI_FIELD_CONTEXT
+    CLI_FIELD_CONTEXT,
+    CLI_FIELD_GATE
 };
 
 /* A value has 64 bits, as in a record: a whole number or a double. */

@@ -72,8 +72,12 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
     if (request->plan_file ? !take_plan(request, decoder, &tokens, error)
                            : !mw_model_decoder(&question->model, decoder, error))
         return false;
-    if (!request->plan_file)
+    if (!request->plan_file) {
         mw_settings_adapt(&question->settings, decoder);
+        decoder->router_aux_loss =
+            mw_settings_router_aux_loss(&question->settings, &question->model);
+        decoder->router_z_loss = mw_settings_router_z_loss(&question->settings, &question->model);
+    }
     if (tokens == MW_AUTO)
         tokens = mw_settings_default_seq(&question->model);
     if (seq)
@@ -364,6 +368,31 @@ can_run_experts(const struct mw_tensor *tensor, GError **error)
                             "too");
 }
 
+/* Losses of routers are reported with the step whose passes they are of, and statistics are of
+ * whole sequences, as capacities are. */
+static bool
+can_run_losses(const struct mw_step_shape *shape, GError **error)
+{
+    const struct mw_decoder *d = &shape->decoder;
+
+    if (mw_gate_row((int)d->gate)->may_skip && shape->no_flush)
+        return mw_refuse(error,
+                         "{gate=%s}: run draws second experts by step, and without a flush passes "
+                         "are of two; give {schedule=1f1b}",
+                         mw_gate_name((int)d->gate));
+    if (mw_decoder_has_router_losses(d) && shape->no_flush)
+        return mw_refuse(error,
+                         "{router-aux-loss-coef=%.15g}, {router-z-loss-coef=%.15g}: run "
+                         "adds no losses of routers without a flush; give 0, or "
+                         "{schedule=1f1b}",
+                         d->router_aux_loss, d->router_z_loss);
+    return !(d->router_aux_loss > 0) || shape->context_ranks <= 1 ||
+           mw_refuse(error,
+                     "{router-aux-loss-coef=%.15g}: run balances experts over whole sequences; "
+                     "give {cp=1}, or {router-aux-loss-coef=0}",
+                     d->router_aux_loss);
+}
+
 /* What no operator of a mixture does; others of the trainer's checks hold for it as for dense
  * models. */
 static bool
@@ -373,6 +402,8 @@ can_run_mixture(const struct cli_training *run, GError **error)
 
     if (!plan->shape.decoder.experts)
         return true;
+    if (!can_run_losses(&plan->shape, error))
+        return false;
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         if (!can_run_experts(&plan->tensors[t], error))
             return false;

@@ -64,9 +64,11 @@ print_head(const struct mw_log *log)
 {
     if (log->options.title)
         fprintf(log->options.table, "%s\n", log->options.title);
-    fprintf(log->options.table, "%*s%10s%11s%11s%10s%10s%8s%14s%s\n", step_width(&log->options),
+    fprintf(log->options.table, "%*s%10s%11s%11s%10s%10s%8s%14s%s%s%s\n", step_width(&log->options),
             "step", "loss", "grad norm", "lr", "ms", "tok/s", "MFU", "of predicted",
-            log->options.loss_scale ? "  loss scale" : "");
+            log->options.loss_scale ? "  loss scale" : "",
+            log->options.router_aux_loss ? "  router aux" : "",
+            log->options.router_z_loss ? "    router z" : "");
     fflush(log->options.table); /* a step may be long */
 }
 
@@ -85,6 +87,10 @@ print_row(struct mw_log *log, const struct mw_log_row *row, const struct mw_log_
     put_percent(line, 14, rates->of_predicted);
     if (log->options.loss_scale)
         put_cell(line, 12, "%.0f", row->loss_scale);
+    if (log->options.router_aux_loss)
+        put_cell(line, 12, "%.4f", row->router_aux_loss);
+    if (log->options.router_z_loss)
+        put_cell(line, 12, "%.4f", row->router_z_loss);
     if (row->skipped)
         g_string_append(line, "  skipped: not finite");
     if (row->stolen_ns)
@@ -119,6 +125,10 @@ json_of(const struct mw_log *log, const struct mw_log_row *row, const struct mw_
 
     g_string_append_printf(line, "{\"step\": %" PRId64, row->step + 1);
     put_number(line, "loss", row->loss);
+    if (log->options.router_aux_loss)
+        put_number(line, "router_aux_loss", row->router_aux_loss);
+    if (log->options.router_z_loss)
+        put_number(line, "router_z_loss", row->router_z_loss);
     put_number(line, "gradient_norm", row->gradient_norm);
     put_number(line, "lr", row->lr);
     put_number(line, "step_time_s", (double)row->time_ns * 1e-9);

@@ -13,11 +13,11 @@
 #include <stdio.h>
 
 struct mw_log_options {
-    FILE *table;      /* rows; NULL: none */
+    FILE *table;       /* rows; NULL: none */
     const char *title; /* a line above them, said when the log is opened; NULL: none */
-    FILE *progress;   /* used if it is a terminal; NULL: none */
-    int64_t tick_ns;  /* from one rewriting to the next; 0: a second */
-    const char *path; /* of the JSON lines; NULL: none */
+    FILE *progress;    /* used if it is a terminal; NULL: none */
+    int64_t tick_ns;   /* from one rewriting to the next; 0: a second */
+    const char *path;  /* of the JSON lines; NULL: none */
 
     /* A new run empties the file when it writes its first line; a run that writes none leaves the
      * file as it was.  A run that resumes after `first_step` steps continues the file: lines of
@@ -25,7 +25,7 @@ struct mw_log_options {
      * missing if a kill came between its commit and its line.  A file that is not such a log is
      * refused; for a resume, so is the log of another run. */
     bool resume;
-    const char *run; /* its name, which each line has; NULL: it has none */
+    const char *run;           /* its name, which each line has; NULL: it has none */
     int64_t first_step, steps; /* of the run: [first_step, steps) */
 
     /* Of a step, all ranks together; what is 0 is not known and shown as "-". */
@@ -33,7 +33,8 @@ struct mw_log_options {
     double flops;      /* of the model: nothing computed twice */
     double peak_flops; /* a second, of all devices: MFU is against it */
     int64_t predicted_ns;
-    bool loss_scale; /* has a column */
+    bool loss_scale; /* has a column; and so have losses of routers: */
+    bool router_aux_loss, router_z_loss;
 
     /* A pipe or a terminal that takes nothing is waited for until this is true, and is given up
      * then.  NULL: for as long as it takes. */
@@ -49,8 +50,10 @@ struct mw_log_row {
     double lr;
     int64_t time_ns;
     double loss_scale;
-    bool skipped;     /* loss or gradient was not finite: no update */
+    bool skipped;      /* loss or gradient was not finite: no update */
     int64_t stolen_ns; /* that the hypervisor took from the cores; 0: not enough to count */
+    /* Of a mixture, beside the loss and without their coefficients (docs/MODEL.md 2.18). */
+    double router_aux_loss, router_z_loss;
 };
 
 struct mw_log;

@@ -297,6 +297,8 @@ mw_activations_of_layer(const struct mw_decoder *decoder, int64_t sequences, int
     activations.lse =
         (float *)base + layer * mw_decoder_fp32_bytes(decoder, tokens) / (int64_t)sizeof(float);
     activations.router = activations.lse + tokens * decoder->heads;
+    activations.router_lse =
+        decoder->router_z_loss > 0 ? activations.router + tokens * decoder->experts : NULL;
     if (layout->inputs_bytes) { /* the rest has rooms of its own */
         activations.qkv = take(&from, tokens * qkv_width(decoder));
         activations.up = take(&from, up_elements(decoder, tokens));

@@ -85,8 +85,9 @@ struct mw_layer_activations {
      * of copies of tokens, sorted by expert (exec/operators/kernel_types.h).  Where experts are
      * spread, or drop tokens, they are rooms for mw_decoder_expert_rows, of which the copies that
      * have come take the first; those of an expert are in the order of ranks: */
-    float *router; /* [T, experts] probabilities; in backward the gradients of their scores */
-    void *copies;  /* [T * visits, h] of n2; in backward their gradient.  Spread: those that came */
+    float *router;     /* [T, experts] probabilities; in backward the gradients of their scores */
+    float *router_lse; /* [T], where a loss is of it: log-sum-exp of the scores; else NULL */
+    void *copies; /* [T * visits, h] of n2; in backward their gradient.  Spread: those that came */
     void
         *results; /* [T * visits, h] of the experts; in backward their gradient.  Spread: those that
                     * came back */
@@ -139,6 +140,9 @@ struct mw_compute {
     const int32_t *ids, *targets; /* [T]; a target of -1 adds neither loss nor gradient */
     float gradient_scale;         /* of a token's loss: loss scale / tokens of the whole batch */
     double *loss;                 /* LOSS adds the sum of its tokens' losses */
+    uint64_t draw;         /* of a mixture whose tokens draw experts: of the layer and its tokens */
+    double *router_losses; /* MLP_UP of a mixture, forward: what mw_kernels.router_losses gives of
+                            * the layer; NULL: nobody asks */
 
     const struct mw_part *part;
     const void *params; /* the part's; NULL where the operator has none */
@@ -329,11 +333,12 @@ mw_decoder_inner(const struct mw_decoder *decoder, int64_t tokens)
 }
 
 /* What a layer keeps in fp32, outside of its elements: sums of attention, and of a mixture the
- * router's probabilities. */
+ * router's probabilities, and with a loss of its scores what they are summed up to. */
 static inline int64_t
 mw_decoder_fp32_bytes(const struct mw_decoder *decoder, int64_t tokens)
 {
-    return (int64_t)sizeof(float) * tokens * (decoder->heads + decoder->experts);
+    return (int64_t)sizeof(float) * tokens *
+           (decoder->heads + decoder->experts + (decoder->router_z_loss > 0));
 }
 
 /* MLP_UP has two matrices. */

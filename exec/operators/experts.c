@@ -16,6 +16,7 @@
  * weights of a token's experts lie in `branch`, which nobody else uses there.
  */
 #include "exec/operators/internal.h"
+#include "plan/gates.h"
 
 /* Where a token's copies lie. */
 static struct mw_routing
@@ -24,6 +25,7 @@ routing_of(const struct mw_operators *operators, const struct mw_compute *comput
     struct mw_routing routing =
         mw_operator_routing(operators->routing, compute->decoder, mw_operator_tokens(compute));
 
+    routing.draw = compute->draw;
     operators->kernels->route(operators->device, &routing, compute->layer->router);
     return routing;
 }
@@ -117,6 +119,38 @@ twin_at(const struct mw_compute *compute, int64_t twin)
     return twin * mw_decoder_inner(compute->decoder, mw_operator_tokens(compute));
 }
 
+/* --- the router ------------------------------------------------------------------------------- */
+
+/* Probabilities take the place of the scores. */
+static struct mw_routing
+find_routing(const struct mw_operators *operators, const struct mw_compute *compute)
+{
+    const struct mw_layer_activations *layer = compute->layer;
+
+    operators->kernels->router_softmax(operators->device, layer->router, layer->router_lse,
+                                       mw_operator_tokens(compute), compute->decoder->experts);
+    struct mw_routing routing = routing_of(operators, compute);
+    if (compute->router_losses)
+        operators->kernels->router_losses(operators->device, &routing, compute->router_losses,
+                                          layer->router, layer->router_lse);
+    return routing;
+}
+
+/* Losses are means over the layers.  gradient_scale divides by the tokens already. */
+static struct mw_router_slopes
+router_slopes(const struct mw_compute *compute)
+{
+    const struct mw_decoder *decoder = compute->decoder;
+    double scale = (double)compute->gradient_scale / (double)decoder->layers;
+    double share = (double)decoder->experts / (double)mw_operator_tokens(compute);
+
+    return (struct mw_router_slopes){
+        .aux = (float)(scale * decoder->router_aux_loss * share),
+        .z = (float)(scale * decoder->router_z_loss * 2),
+        .lse = compute->layer->router_lse,
+    };
+}
+
 /* --- up: the router, the copies, gate and up -------------------------------------------------- */
 
 /* In rows of fp32 probabilities, whose place the gradients of their scores take as elements. */
@@ -201,9 +235,8 @@ up_forward(const struct mw_operators *operators, const struct mw_compute *comput
 {
     const struct mw_layer_activations *layer = compute->layer;
 
-    operators->kernels->router_softmax(operators->device, layer->router,
-                                       mw_operator_tokens(compute), compute->decoder->experts);
-    struct mw_routing routing = routing_of(operators, compute);
+    struct mw_routing routing = find_routing(operators, compute);
+
     operators->kernels->copy_tokens(operators->device, &routing, layer->copies, layer->n2,
                                     compute->decoder->hidden);
     gate_and_up(operators, compute, groups_of(&routing));
@@ -218,7 +251,7 @@ up_backward(const struct mw_operators *operators, const struct mw_compute *compu
 
     operators->kernels->router_backward(operators->device, &routing, layer->router,
                                         score_stride(compute), layer->router,
-                                        weight_gradients(compute));
+                                        weight_gradients(compute), router_slopes(compute));
     gate_and_up_back(operators, compute, groups_of(&routing));
     operators->kernels->sum_copies(operators->device, &routing, layer->gradient.n2, layer->copies,
                                    compute->decoder->hidden);
@@ -284,9 +317,8 @@ router_forward(const struct mw_operators *operators, const struct mw_compute *co
 {
     const struct mw_layer_activations *layer = compute->layer;
 
-    operators->kernels->router_softmax(operators->device, layer->router,
-                                       mw_operator_tokens(compute), compute->decoder->experts);
-    struct mw_routing routing = routing_of(operators, compute);
+    struct mw_routing routing = find_routing(operators, compute);
+
     operators->kernels->copy_tokens(operators->device, &routing, compute->shared->exchange,
                                     layer->n2, compute->decoder->hidden);
     tell_visits(compute, &routing);
@@ -300,7 +332,7 @@ router_backward(const struct mw_operators *operators, const struct mw_compute *c
 
     operators->kernels->router_backward(operators->device, &routing, layer->router,
                                         score_stride(compute), layer->router,
-                                        weight_gradients(compute));
+                                        weight_gradients(compute), router_slopes(compute));
     operators->kernels->sum_copies(operators->device, &routing, layer->gradient.n2,
                                    compute->shared->exchange, compute->decoder->hidden);
 }
@@ -408,10 +440,12 @@ mw_operator_routing(void *room, const struct mw_decoder *decoder, int64_t tokens
         .visits = decoder->experts_per_token,
         .capacity = decoder->rows_of_expert,
         .renormalizes = decoder->router_renormalizes,
+        .draws = mw_gate_row((int)decoder->gate)->may_skip,
         .expert = at,
         .row = at + copies,
         .weight = (float *)(void *)(at + 2 * copies),
         .begin = at + 3 * copies,
+        .chosen = at + 3 * copies + decoder->experts + 1,
     };
 }
 
@@ -420,5 +454,6 @@ mw_operator_routing_bytes(const struct mw_decoder *decoder, int64_t tokens)
 {
     int64_t copies = tokens * decoder->experts_per_token;
 
-    return decoder->experts ? (int64_t)sizeof(int32_t) * (3 * copies + decoder->experts + 1) : 0;
+    return decoder->experts ? (int64_t)sizeof(int32_t) * (3 * copies + 2 * decoder->experts + 1)
+                            : 0;
 }

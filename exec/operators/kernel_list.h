@@ -192,20 +192,30 @@ MW_KERNEL_RING(add_rows,
 
 /* --- mixtures of experts; `routing` is of the tokens, copies are rows of `columns` ------------ */
 
-/* In place, of each row [experts]. */
+/* In place, of each row [experts]; lse [tokens], if not NULL, is the log-sum-exp of its scores. */
 MW_KERNEL_EXPERTS(router_softmax,
-                  (float *scores, int64_t tokens, int64_t experts), (scores, tokens, experts))
+                  (float *scores, float *lse, int64_t tokens, int64_t experts),
+                  (scores, lse, tokens, experts))
 /* Fills what `routing` points at, from probabilities [tokens, experts].  Of equal ones the expert
  * of the lower number comes first. */
 MW_KERNEL_EXPERTS(route,
                   (const struct mw_routing *routing, const float *probabilities),
                   (routing, probabilities))
-/* The gradient of the scores from that of the experts' weights, [tokens, visits].  dscores may be
- * the same memory as the probabilities if rows start at the same addresses. */
+/* losses[0] = experts * the sum over them of choices / tokens * the mean probability: 1 for each
+ * choice of a token where experts are alike.  losses[1] = the mean of lse squared; 0 where that is
+ * NULL.  Memory of the host that the device reaches; the order of sums is fixed. */
+MW_KERNEL_EXPERTS(router_losses,
+                  (const struct mw_routing *routing, double *losses, const float *probabilities,
+                   const float *lse),
+                  (routing, losses, probabilities, lse))
+/* The gradient of the scores from that of the experts' weights, [tokens, visits], and losses of the
+ * router.  dscores may be the same memory as the probabilities if rows start at the same
+ * addresses. */
 MW_KERNEL_EXPERTS(router_backward,
                   (const struct mw_routing *routing, MW_ELEMENT *dscores, int64_t ld_dscores,
-                   const float *probabilities, const float *dweights),
-                  (routing, dscores, ld_dscores, probabilities, dweights))
+                   const float *probabilities, const float *dweights,
+                   struct mw_router_slopes slopes),
+                  (routing, dscores, ld_dscores, probabilities, dweights, slopes))
 /* copies[row] = x[token], for each of its visits; and x[token] = the sum of its copies. */
 MW_KERNEL_EXPERTS(copy_tokens,
                   (const struct mw_routing *routing, MW_ELEMENT *copies, const MW_ELEMENT *x,

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "exec/data/mix.h"
 #include "exec/operators/dynamic8.h"
 #include "plan/state.h"
 
@@ -76,6 +77,27 @@ struct mw_routing {
     float *weight;                   /* of what that expert gives */
     int32_t *row;                    /* among the copies; -1: dropped */
     int32_t *begin;                  /* [experts + 1]: the first row of each, and the end */
+    int32_t *chosen;                 /* [experts]: choices of it, also those that are dropped; with
+                                      * draws the first ones alone */
+    /* The second choice of a token is left out where mw_routing_draw is not below twice its weight
+     * (GShard, Algorithm 1). */
+    bool draws;
+    uint64_t draw;
+};
+
+/* From 0 to 1, of a token. */
+static inline double
+mw_routing_draw(uint64_t draw, int64_t token)
+{
+    return (double)(mw_mix(draw + (uint64_t)token) >> 11) * 0x1p-53;
+}
+
+/* What losses of the router add to the gradients of its scores: `aux` times the choices of an
+ * expert to that of its probability, and `z` times the token's lse (kernel_list.h) and its
+ * probability to that of a score. */
+struct mw_router_slopes {
+    float aux, z;
+    const float *lse; /* NULL: z is 0 */
 };
 
 bool mw_product_same(const struct mw_product *a, const struct mw_product *b);

@@ -1,4 +1,5 @@
 /* Compute ops: the operands of the decoder's operators. */
+#include "exec/data/mix.h"
 #include "exec/trainer/internal.h"
 #include "exec/trainer/narrow.h"
 
@@ -234,6 +235,35 @@ whole_checkpoint(struct mw_trainer *trainer, const struct mw_op *op,
            storage->backend->copy(storage->device, to[1], from[1], rest, error);
 }
 
+/* The same whatever is computed again or resumed, and however micro-batches are divided over
+ * ranks. */
+static uint64_t
+draw_of(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    int64_t rank = (int64_t)trainer->replica * trainer->ranks + trainer->rank;
+    const uint64_t of[] = {
+        (uint64_t)trainer->now.step,
+        (uint64_t)(op->micro_batch * mw_trainer_data_ranks(trainer) + rank),
+        (uint64_t)op->layer,
+    };
+    uint64_t draw = mw_mix(trainer->options.seed);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(of); i++)
+        draw = mw_mix(draw ^ of[i]);
+    return draw;
+}
+
+/* What is computed again gives the same. */
+static double *
+router_losses_at(const struct mw_trainer *trainer, const struct mw_op *op)
+{
+    int64_t layers = trainer->plan->shape.decoder.layers;
+
+    return trainer->router_losses && op->layer >= 0 && op->phase != MW_PHASE_BACKWARD
+               ? trainer->router_losses + 2 * (op->micro_batch * layers + op->layer)
+               : NULL;
+}
+
 struct mw_compute
 mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op)
 {
@@ -247,6 +277,8 @@ mw_trainer_bind(struct mw_trainer *trainer, const struct mw_op *op)
         .sequences = trainer->plan->shape.sequences,
         .seq = mw_step_shape_seq(&trainer->plan->shape),
         .loss = trainer->loss,
+        .draw = draw_of(trainer, op),
+        .router_losses = router_losses_at(trainer, op),
         .shared = &trainer->variant->shared[mw_trainer_set(trainer, op)],
         .input = layer_activations(trainer, op, computed_from(trainer, 0))->x,
         .visits = trainer->visits.counts ? &trainer->visits : NULL,

@@ -21,11 +21,16 @@ mw_trainer_find_told(struct mw_trainer *trainer, double told[MW_TOLD_COUNT])
 {
     const struct mw_trainer_options *options = &trainer->options;
     const struct mw_step_numbers *now = &trainer->now;
+    int64_t layers = trainer->plan->shape.decoder.layers;
     int wish = options->wish ? options->wish(options->data) : 0;
 
     memset(told, 0, MW_TOLD_COUNT * sizeof *told);
     told[MW_TOLD_LOSS] = *trainer->loss;
     told[MW_TOLD_SKIPS] = now->skipped;
+    for (int64_t i = 0; trainer->router_losses && i < trainer->micro_batches * layers; i++) {
+        told[MW_TOLD_ROUTER_AUX] += trainer->router_losses[2 * i];
+        told[MW_TOLD_ROUTER_Z] += trainer->router_losses[2 * i + 1];
+    }
     told[MW_TOLD_SQUARES] = now->gradient_norm * now->gradient_norm / trainer->ranks;
     if (wish)
         told[MW_TOLD_WISHES + wish - 1] = 1;

@@ -569,6 +569,8 @@ set_up_shared(struct mw_trainer *trainer, GError **error)
     trainer->logits_chunks = shape->token_chunks;
     map_chunks(trainer);
     count_partials(trainer);
+    if (mw_decoder_has_router_losses(&shape->decoder))
+        trainer->router_losses = g_new0(double, 2 * trainer->micro_batches * shape->decoder.layers);
     if (shape->asynchronous)
         trainer->now.each = g_new0(struct mw_trainer_update, trainer->ranks);
     return mw_trainer_reserve_vectors(trainer, error);
@@ -668,6 +670,7 @@ mw_trainer_take_down(struct mw_trainer *trainer)
     g_free(trainer->partial_first);
     g_free(trainer->partial_blocks);
     g_free(trainer->now.each);
+    g_free(trainer->router_losses);
     mw_storage_unpin(&trainer->storage, &trainer->exchange);
     mw_arena_release(&trainer->exchange);
 }

@@ -66,6 +66,13 @@ read_batch(struct mw_trainer *trainer, int64_t step, int64_t micro_batch, GError
                           trainer->targets + at, error);
 }
 
+/* Of a rank in a step: those of other stages' layers are 0. */
+static size_t
+router_losses(const struct mw_trainer *trainer)
+{
+    return (size_t)(trainer->micro_batches * trainer->plan->shape.decoder.layers);
+}
+
 /* The first micro-batches of a step are read when the step before sends them forward, where it
  * does. */
 static bool
@@ -76,6 +83,9 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
 
     now->step = step;
     *trainer->loss = 0;
+    /* Steps may leave out layers. */
+    if (trainer->router_losses)
+        memset(trainer->router_losses, 0, 2 * router_losses(trainer) * sizeof(double));
     now->loss_scale = trainer->scale.scale;
     now->updated = false;
     if (trainer->passes == MW_PASSES_NEXT)
@@ -108,6 +118,8 @@ exchange(struct mw_trainer *trainer, int *wish, GError **error)
     if (ranks && !mw_ranks_all_reduce_fp64(ranks, 0, told, MW_TOLD_COUNT, error))
         return false;
     *trainer->loss = told[MW_TOLD_LOSS];
+    trainer->router_told[0] = told[MW_TOLD_ROUTER_AUX];
+    trainer->router_told[1] = told[MW_TOLD_ROUTER_Z];
     *wish = mw_trainer_wish_of(told);
     return true;
 }
@@ -142,6 +154,7 @@ end_step(struct mw_trainer *trainer, GError **error)
 {
     struct mw_step_numbers *now = &trainer->now;
     bool committed, diverged, late = trainer->variant->no_flush != NULL;
+    int64_t routers = (int64_t)router_losses(trainer) * mw_trainer_data_ranks(trainer);
     double nothing = 0;
     int wish;
 
@@ -167,6 +180,8 @@ end_step(struct mw_trainer *trainer, GError **error)
         .step = now->step,
         .loss = *trainer->loss /
                 (trainer->tokens * trainer->micro_batches * mw_trainer_data_ranks(trainer)),
+        .router_aux_loss = trainer->router_told[0] / (double)routers,
+        .router_z_loss = trainer->router_told[1] / (double)routers,
         .skipped_in_row = trainer->scale.skipped_in_row,
         .diverged = diverged,
         .gradient_norm = now->gradient_norm,

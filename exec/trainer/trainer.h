@@ -153,6 +153,9 @@ struct mw_trainer_options {
 struct mw_trainer_step {
     int64_t step; /* from 0, counted through all runs and resumes */
     double loss;  /* mean over the tokens of all ranks */
+    /* Of a mixture that has them, without their coefficients: means over layers, and over
+     * micro-batches of all ranks. */
+    double router_aux_loss, router_z_loss;
     double gradient_norm, learning_rate;
     double loss_scale;          /* scale that its gradients were made with */
     bool skipped;               /* the gradient was not finite, so nothing was updated */

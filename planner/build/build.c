@@ -347,13 +347,22 @@ shape_of(const struct mw_sizing *sizing)
                         mw_model_runs_seq(sizing->model, s->seq, NULL);
     mw_settings_adapt(s, &shape.decoder);
     bool divided = sizing->tp > 1 || sizing->cp > 1;
-    bool limited = s->capacity_factor > 0;
+    const struct mw_gate_row *gate = mw_gate_row((int)s->gate);
+    bool limited = mw_settings_capacity_factor(s) > 0;
     bool plain = ((sizing->ep == 1 && !limited) || !divided) && !shape.decoder.lora_rank &&
                  shape.decoder.experts <= MW_DECODER_EXPERTS_MAX;
-    if (shape.decoder.experts && (!plain || !mw_gate_row((int)s->gate)->runs))
+    if (shape.decoder.experts && (!plain || !mw_settings_gate_runs(s)))
         shape.has_decoder = false; /* experts that are spread, or have a capacity, of slices or of
                                     * parts of sequences, or that have adapters or another gate, are
                                     * no decoder's */
+    if (shape.has_decoder && shape.decoder.experts) {
+        shape.decoder.gate = s->gate;
+        shape.decoder.experts_per_token = mw_model_visits(sizing->model, s->gate);
+        if (gate->visits)
+            shape.decoder.router_renormalizes = gate->renormalizes;
+    }
+    shape.decoder.router_aux_loss = sizing->shape.router_aux_loss;
+    shape.decoder.router_z_loss = sizing->shape.router_z_loss;
     if (shape.has_decoder && sizing->ep > 1)
         shape.decoder.spread.count = sizing->ep;
     if (shape.has_decoder && shape.decoder.experts && limited)

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/typed.h"
+#include "model/model.h"
 
 #define SIZE_FORM                                                                                  \
     "a number and one of TB, TiB, GB, GiB, MB, MiB, B, such as 60GB, or a share such as 20%%"
@@ -38,6 +39,8 @@ mw_settings_init(struct mw_settings *settings)
         .cp = 1,
         .ep = 1,
         .capacity_factor = MW_AUTO,
+        .router_aux_loss = MW_AUTO,
+        .router_z_loss = MW_AUTO,
         .micro_batch = MW_AUTO,
         .global_batch = MW_AUTO,
         .step_tokens_max = MW_AUTO,
@@ -82,6 +85,25 @@ mw_settings_adapt(const struct mw_settings *settings, struct mw_decoder *decoder
     decoder->lora_bare = settings->trained.bare;
     if (decoder->kind == MW_DECODER_GPT2) /* there is no gate to leave out */
         decoder->lora_bare &= ~(UINT32_C(1) << MW_TARGET_GATE);
+}
+
+/* A gate's is of each layer, and the coefficient of their mean. */
+double
+mw_settings_router_aux_loss(const struct mw_settings *settings, const struct mw_model *model)
+{
+    if (!model->experts || settings->router_aux_loss >= 0)
+        return model->experts ? settings->router_aux_loss : 0;
+    return model->constants.router_aux_loss > 0
+               ? model->constants.router_aux_loss
+               : mw_gate_row((int)settings->gate)->layer_loss * (double)model->layers;
+}
+
+double
+mw_settings_router_z_loss(const struct mw_settings *settings, const struct mw_model *model)
+{
+    if (!model->experts || settings->router_z_loss >= 0)
+        return model->experts ? settings->router_z_loss : 0;
+    return model->constants.router_z_loss;
 }
 
 double

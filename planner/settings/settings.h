@@ -152,6 +152,8 @@ struct mw_settings {
                              * micro-batch's tokens: others are dropped; 0: no limit; MW_AUTO: as
                              * the gate has it */
     enum mw_gating gate;    /* of mixtures, default MW_GATING_TOP_K */
+    double router_aux_loss; /* coefficients of losses of their routers, 0: none; MW_AUTO: as the */
+    double router_z_loss;   /* model's file has them, or the gate */
     bool tp_fixed;          /* by a file: another value is refused */
     double micro_batch;     /* sequences per GPU, times tp and cp whole; MW_AUTO: most that fit */
     int64_t global_batch;   /* sequences per step; MW_AUTO: micro_batch *
@@ -257,6 +259,20 @@ mw_settings_capacity_factor(const struct mw_settings *settings)
     return settings->capacity_factor >= 0 ? settings->capacity_factor
                                           : mw_gate_row(settings->gate)->capacity_factor;
 }
+/* Whether `run` has the gate in this type: a router in fp32 is as precise as all else there. */
+static inline bool
+mw_settings_gate_runs(const struct mw_settings *settings)
+{
+    const struct mw_gate_row *gate = mw_gate_row(settings->gate);
+
+    return gate->runs &&
+           (!(gate->features & MW_HAS(ROUTER_FP32)) || settings->dtype == MW_DTYPE_FP32);
+}
+struct mw_model;
+/* As stated, or what the model's file has, or what its gate has. */
+double mw_settings_router_aux_loss(const struct mw_settings *settings,
+                                   const struct mw_model *model);
+double mw_settings_router_z_loss(const struct mw_settings *settings, const struct mw_model *model);
 /* GPUs that share a micro-batch: its slices, and parts of its sequences. */
 static inline int64_t
 mw_settings_sharers(const struct mw_settings *settings)

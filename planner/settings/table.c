@@ -127,8 +127,18 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_BATCH, "gate", MW_SETTING_GATE, FIELD(gate), 0, 0, NULL, NULL, "KIND",
      "how tokens and the experts of a mixture find each other: `memwall list gates` lists the "
      "kinds, "
-     "with what each adds to the router (default top-k: as the model's type has it; `run` has that "
-     "one)"},
+     "with what each adds to the router (default top-k: as the model's type has it)"},
+    {MW_SETTINGS_BATCH, "router-aux-loss-coef", MW_SETTING_REAL, FIELD(router_aux_loss), 0,
+     MW_DECODER_LOSS_MAX, "model", NULL, "A|model",
+     "add A times the loss that balances the experts of a mixture, the mean over its layers "
+     "(Switch, "
+     "GShard; default model: router_aux_loss_coef of the model's config.json where its "
+     "output_router_logits is true, else what {gate} says; 0: no such loss)"},
+    {MW_SETTINGS_BATCH, "router-z-loss-coef", MW_SETTING_REAL, FIELD(router_z_loss), 0,
+     MW_DECODER_LOSS_MAX, "model", NULL, "Z|model",
+     "add Z times the loss that keeps a router's scores small, the mean over the layers (ST-MoE; "
+     "default model: router_z_loss_coef of the model's config.json where its output_router_logits "
+     "is true; 0: no such loss)"},
     {MW_SETTINGS_PLACES, "param-device", MW_SETTING_PLACEMENT, STATE(MW_STATE_PARAMETERS), 0, 0,
      NULL, NULL, "WHERE",
      "keep parameters on gpu, cpu or nvme, or split them: cpu:60GB,nvme keeps 60 GB per "

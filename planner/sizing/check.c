@@ -135,7 +135,7 @@ check_ranks(const struct mw_model *model, const struct mw_settings *settings,
 static bool
 check_copies(const struct mw_model *model, const struct mw_settings *settings, GError **error)
 {
-    struct mw_shape shape = mw_sizing_shape(settings, NULL);
+    struct mw_shape shape = mw_sizing_shape(model, settings, NULL);
     bool frozen = shape.trained.frozen >> MW_OPERATOR_EMBEDDING & 1;
     struct mw_operators tail;
 
@@ -457,6 +457,19 @@ check_gate(const struct mw_model *model, const struct mw_settings *s, GError **e
                model->experts, model->name);
 }
 
+static bool
+check_losses(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    if (model->experts || (s->router_aux_loss <= 0 && s->router_z_loss <= 0))
+        return true;
+    if (s->router_aux_loss > 0)
+        return mw_refuse(error,
+                         "{router-aux-loss-coef=%.15g}: model %s has no experts; leave it out",
+                         s->router_aux_loss, model->name);
+    return mw_refuse(error, "{router-z-loss-coef=%.15g}: model %s has no experts; leave it out",
+                     s->router_z_loss, model->name);
+}
+
 /* Whether so many ranks can share the experts of each layer; `dp`: data-parallel ranks, 0: not
  * known. */
 static bool
@@ -470,7 +483,7 @@ check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t
         return mw_refuse(error, "{capacity-factor=%.15g}: model %s has no experts%s; leave it out",
                          s->capacity_factor, model->name,
                          model->experts ? " whose layers are known here" : "");
-    if (!check_gate(model, s, error))
+    if (!check_gate(model, s, error) || !check_losses(model, s, error))
         return false;
     if (ep == 1)
         return true;
@@ -731,7 +744,7 @@ static bool
 check_shape(const struct mw_model *model, const struct mw_hardware *hardware,
             const struct mw_settings *settings, struct mw_model_walk *walk, GError **error)
 {
-    struct mw_shape shape = mw_sizing_shape(settings, hardware);
+    struct mw_shape shape = mw_sizing_shape(model, settings, hardware);
 
     return mw_model_walk_checked(model, &shape, walk, error);
 }

@@ -612,7 +612,8 @@ trained_of(const struct mw_settings *settings)
 }
 
 struct mw_shape
-mw_sizing_shape(const struct mw_settings *settings, const struct mw_hardware *hardware)
+mw_sizing_shape(const struct mw_model *model, const struct mw_settings *settings,
+                const struct mw_hardware *hardware)
 {
     return (struct mw_shape){
         .sequences = (int64_t)(settings->micro_batch * (double)mw_settings_sharers(settings) + 0.5),
@@ -624,6 +625,8 @@ mw_sizing_shape(const struct mw_settings *settings, const struct mw_hardware *ha
         .ep = settings->ep,
         .gate = settings->gate,
         .capacity_factor = mw_settings_capacity_factor(settings),
+        .router_aux_loss = mw_settings_router_aux_loss(settings, model),
+        .router_z_loss = mw_settings_router_z_loss(settings, model),
         .all_visit_one = hardware && hardware->memory_use.experts_whole,
         .flash_attention = !hardware || hardware->gpu_flash_attention,
         .scores_again = settings->scores_again == 1,
@@ -681,7 +684,7 @@ set_ranks(struct mw_sizing *sizing)
     sizing->replicas = sizing->dp / sizing->shards;
     sizing->shards_per_node = MIN(sizing->shards, sizing->dp_ranks_per_node);
     sizing->replicas_per_node = sizing->dp_ranks_per_node / sizing->shards_per_node;
-    sizing->shape = mw_sizing_shape(settings, sizing->hardware);
+    sizing->shape = mw_sizing_shape(sizing->model, settings, sizing->hardware);
     sizing->sequences = sizing->shape.sequences;
     sizing->tokens = sizing->sequences * settings->seq / sizing->cp;
 }
@@ -829,7 +832,7 @@ int64_t
 mw_sizing_ops_of(const struct mw_model *model, const struct mw_hardware *hardware,
                  const struct mw_settings *settings, int64_t most)
 {
-    struct mw_shape shape = mw_sizing_shape(settings, hardware);
+    struct mw_shape shape = mw_sizing_shape(model, settings, hardware);
     struct mw_model_walk walk;
     int64_t ops = 0;
 

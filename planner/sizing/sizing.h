@@ -393,7 +393,7 @@ int64_t mw_sizing_node_group(const struct mw_settings *settings);
 int64_t mw_sizing_shard_group(const struct mw_settings *settings);
 bool mw_sizing_has_replicas(const struct mw_settings *settings); /* of sharding groups */
 /* hardware NULL: not known, and then with fused attention. */
-struct mw_shape mw_sizing_shape(const struct mw_settings *settings,
+struct mw_shape mw_sizing_shape(const struct mw_model *model, const struct mw_settings *settings,
                                 const struct mw_hardware *hardware);
 
 /* Whether ranks with the same parameters share experts or sequences. */

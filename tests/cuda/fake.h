@@ -57,6 +57,7 @@ struct fake_nccl {
     bool hangs;   /* ncclCommAbort does not return */
     size_t bytes; /* of the GPU, that a communicator takes */
     int blocks;   /* that all communicators together may have on a GPU; counted */
+    int splits;   /* communicators that were split off others; counted */
 };
 extern struct fake_nccl fake_nccl;
 

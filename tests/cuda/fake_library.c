@@ -43,6 +43,7 @@ static const struct symbol nccl[] = {
     X(ncclCommFinalize),
     X(ncclCommGetAsyncError),
     X(ncclCommInitRankConfig),
+    X(ncclCommSplit),
     X(ncclGetErrorString),
     X(ncclGetLastError),
     X(ncclGetUniqueId),
@@ -73,8 +74,9 @@ bool
 mw_cuda_library_find(void *library, const char *name, void *function, GError **error)
 {
     /* Some calls are younger than others. */
-    if (library == (const void *)nccl && fake_nccl.version < 21400 &&
-        !strcmp(name, "ncclCommFinalize")) {
+    bool finalizes = !strcmp(name, "ncclCommFinalize"), splits = !strcmp(name, "ncclCommSplit");
+    if (library == (const void *)nccl &&
+        ((finalizes && fake_nccl.version < 21400) || (splits && fake_nccl.version < 21801))) {
         g_set_error(error, MW_ERROR, MW_ERROR_DEVICE, "GPUs: undefined symbol: %s", name);
         return false;
     }

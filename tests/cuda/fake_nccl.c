@@ -29,7 +29,7 @@
 #define BLOCKS 32 /* of a communicator, unless it is told */
 #define LOOKS 3   /* for its state, until a communicator is no longer in progress */
 
-struct fake_nccl fake_nccl = {false, NCCL_VERSION_CODE, false, (size_t)8 << 20, 0};
+struct fake_nccl fake_nccl = {false, NCCL_VERSION_CODE, false, (size_t)8 << 20, 0, 0};
 
 struct channel {
     atomic_bool full;
@@ -38,9 +38,18 @@ struct channel {
     char data[BLOCK_BYTES];
 };
 
+#define RANKS_MAX 64
+
+/* What a rank says when a communicator is split for the `round`th time. */
+struct split {
+    atomic_int round; /* from 1 on */
+    int color, key;
+};
+
 struct shared {
     atomic_int joined;
-    struct channel channels[]; /* [from][to] */
+    struct split splits[RANKS_MAX][2]; /* of odd and even rounds: nobody is two behind */
+    struct channel channels[];         /* [from][to] */
 };
 
 struct message {
@@ -75,6 +84,9 @@ struct ncclComm {
     atomic_bool aborted;
     atomic_int running;
     struct launch *pending;
+    int splits;                 /* rounds */
+    ncclComm_t *made;           /* of a round that goes on; else NULL */
+    ncclConfig_t made_by;       /* its configuration */
     int looks;                  /* left until it is no longer in progress */
     _Atomic ncclResult_t state; /* where it has failed */
 };
@@ -267,14 +279,13 @@ ncclGetUniqueId(ncclUniqueId *id)
     return ncclSuccess;
 }
 
-/* New memory is zero. */
-ncclResult_t
-ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+/* New memory is zero.  NULL: the GPU has no room. */
+static struct ncclComm *
+create(const char *name, int ranks, int rank, const ncclConfig_t *config)
 {
-    MAY_FAIL();
     void *buffers = NULL;
     if (cudaMalloc(&buffers, fake_nccl.bytes) != cudaSuccess)
-        return ncclUnhandledCudaError;
+        return NULL;
     struct ncclComm *comm = g_new0(struct ncclComm, 1);
 
     comm->buffers = buffers;
@@ -284,16 +295,69 @@ ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id, int rank, nc
     comm->rank = rank;
     comm->looks = LOOKS;
     comm->bytes = sizeof(struct shared) + (size_t)(ranks * ranks) * sizeof(struct channel);
-    g_strlcpy(comm->name, id.internal, sizeof comm->name);
+    g_assert_cmpint(ranks, <=, RANKS_MAX);
+    g_strlcpy(comm->name, name, sizeof comm->name);
     int file = shm_open(comm->name, O_CREAT | O_RDWR, 0600);
     g_assert_cmpint(ftruncate(file, (off_t)comm->bytes), ==, 0);
     comm->shared = mmap(NULL, comm->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     g_assert_true(comm->shared != MAP_FAILED);
     close(file);
     atomic_fetch_add(&comm->shared->joined, 1);
+    return comm;
+}
+
+ncclResult_t
+ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+    MAY_FAIL();
+    struct ncclComm *comm = create(id.internal, ranks, rank, config);
+
+    if (!comm)
+        return ncclUnhandledCudaError;
     comm->state = meets(__func__, FAKE_NCCL_BREAKS);
     *out = comm;
     return ncclInProgress;
+}
+
+/* All ranks of the communicator come; no other call of it goes on. */
+ncclResult_t
+ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made, ncclConfig_t *config)
+{
+    MAY_FAIL();
+    struct split *own = &comm->shared->splits[comm->rank][++comm->splits % 2];
+
+    g_assert_true(!comm->pending && !comm->made && color >= 0);
+    *made = NULL;
+    comm->made = made;
+    comm->made_by = *config;
+    own->color = color;
+    own->key = key;
+    atomic_store(&own->round, comm->splits);
+    comm->looks = LOOKS;
+    comm->state = meets(__func__, FAKE_NCCL_BREAKS);
+    fake_nccl.splits++;
+    return ncclInProgress;
+}
+
+/* Once all have said theirs; whether the round is over. */
+static bool
+go_on_splitting(struct ncclComm *comm)
+{
+    const struct split *own = &comm->shared->splits[comm->rank][comm->splits % 2];
+    int ranks = 0, rank = 0;
+
+    for (int other = 0; other < comm->ranks; other++) {
+        const struct split *its = &comm->shared->splits[other][comm->splits % 2];
+        if (atomic_load(&its->round) != comm->splits)
+            return false;
+        ranks += its->color == own->color;
+        rank += its->color == own->color && its->key < own->key;
+    }
+    g_autofree char *name = g_strdup_printf("%s-%d-%d", comm->name, comm->splits, own->color);
+    *comm->made = create(name, ranks, rank, &comm->made_by);
+    comm->state = *comm->made ? comm->state : ncclUnhandledCudaError;
+    comm->made = NULL;
+    return true;
 }
 
 static bool
@@ -316,6 +380,10 @@ ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
     *state = ncclInProgress;
     if (!is_joined(comm) || comm->looks-- > 0)
         return ncclSuccess;
+    if (comm->made && !go_on_splitting(comm)) {
+        comm->looks = 1;
+        return ncclSuccess;
+    }
     comm->looks = 0;
     if (comm->pending) {
         struct launch *launch = g_steal_pointer(&comm->pending);

@@ -24,11 +24,15 @@ const struct ranks_end ranks_ends[] = {
     {"init-later", GPU "ncclCommInitRankConfig: remote process exited", BEHIND},
     {"init-stuck", GPU "ncclCommInitRankConfig: remote process exited", BEHIND},
     {"init-killed", GPU "ncclCommInitRankConfig: rank 1 (process ", " has ended"},
+    {"split", GPU "ncclCommSplit: unhandled system error", BEHIND},
+    {"split-later", GPU "ncclCommSplit: remote process exited", BEHIND},
+    {"split-killed", GPU "ncclCommSplit: rank 1 (process ", " has ended"},
     {"call", GPU "ncclReduceScatter: unhandled system error", BEHIND},
     {"broken", GPU "nccl", ": remote process exited or there was a network error" BEHIND},
     {"killed", GPU "nccl", ": rank 1 (process "},
     {"hangs", "no op has ended for 2 s; still running: ", "; a device, a drive or a rank hangs"},
     {"two", GPU "ncclAllGather: rank 1 (process ", " has ended"},
+    {"two-of-old", GPU "ncclAllGather: rank 1 (process ", " has ended"},
     {"lost", "an illegal memory access was encountered", NULL},
     {0},
 };
@@ -69,6 +73,9 @@ static const struct fault {
     {"init-later", 0, "ncclCommInitRankConfig", 1, FAKE_NCCL_BREAKS, ncclRemoteError},
     {"init-stuck", 0, "ncclCommInitRankConfig", 1, FAKE_NCCL_BREAKS, ncclRemoteError},
     {"init-killed", 1, "ncclCommInitRankConfig", 1, FAKE_NCCL_KILLS, SIGKILL},
+    {"split", 0, "ncclCommSplit", 1, FAKE_NCCL_FAILS, ncclSystemError},
+    {"split-later", 0, "ncclCommSplit", 1, FAKE_NCCL_BREAKS, ncclRemoteError},
+    {"split-killed", 1, "ncclCommSplit", 1, FAKE_NCCL_KILLS, SIGKILL},
     {"call", 0, "ncclReduceScatter", 7, FAKE_NCCL_FAILS, ncclSystemError},
     {"broken", 0, "ncclAllGather", 20, FAKE_NCCL_BREAKS, ncclRemoteError},
 };
@@ -84,6 +91,8 @@ spoil(const char *name, const struct mw_ranks *ranks, struct trained_case *what)
             fake_nccl_fail(it->call, it->count, it->fate, it->result);
     }
     fake_nccl.hangs = !strcmp(name, "init-stuck");
+    if (!strcmp(name, "two-of-old"))
+        fake_nccl.version = 21703;
     if (!strcmp(name, "one-gpu"))
         g_setenv("CUDA_VISIBLE_DEVICES", "0", TRUE);
     if (!strcmp(name, "one-gpu") || !strcmp(name, "few-gpus"))
@@ -145,6 +154,7 @@ end_two(struct mw_ranks *ranks)
     mw_backend_cuda.hurry(device, 0);
     mw_backend_cuda.hurry(device, 2);
     g_assert_cmpint(fake_nccl.blocks, <=, GPU_BLOCKS);
+    g_assert_cmpint(fake_nccl.splits, ==, fake_nccl.version >= 21801);
     if (!is_last(ranks)) {
         gather(device, peers, 2, NULL, &op, memory);
         gather(device, peers, 0, &before, &op, (char *)memory + 128);
@@ -157,6 +167,22 @@ end_two(struct mw_ranks *ranks)
     g_clear_error(&error);
     error = g_async_queue_pop(op.ended);
     g_clear_error(&error);
+    mw_backend_cuda.close(device);
+    mw_ranks_abort(ranks, 1);
+    return 1;
+}
+
+/* The second communicator is split off the first one. */
+static int
+end_split(struct mw_ranks *ranks)
+{
+    struct mw_backend_options options = {.node_rank = mw_ranks_node_index(ranks), .node_ranks = 2};
+    g_autoptr(GError) error = NULL;
+    void *memory, *device = mw_backend_cuda.open(&options, 256, &memory, &error);
+
+    if (device && mw_backend_cuda.join(device, ranks, 1u << 0 | 1u << 2, &error))
+        return 0;
+    fprintf(stderr, "worker: rank %d: %s\n", mw_ranks_index(ranks), error->message);
     mw_backend_cuda.close(device);
     mw_ranks_abort(ranks, 1);
     return 1;
@@ -189,8 +215,10 @@ ranks_end(const char *name, const char *directory)
     what.ranks = mw_ranks_join(MW_TRAINER_COLLECTIVE_LANES, 8192, NULL);
     fake_machine.gpus = mw_ranks_count(what.ranks);
     spoil(name, what.ranks, &what);
-    if (!strcmp(name, "two"))
+    if (g_str_has_prefix(name, "two"))
         return end_two(what.ranks);
+    if (g_str_has_prefix(name, "split"))
+        return end_split(what.ranks);
     if (trained_train(&what, &course, &trained, &error))
         return 0;
     fprintf(stderr, "worker: rank %d: %s\n", mw_ranks_index(what.ranks), error->message);

@@ -6,6 +6,7 @@
 #include "exec/device/cpu/vector_math.h"
 #include "plan/decoder.h"
 
+#include <math.h>
 #include <string.h>
 
 MW_INLINE struct mw_lanes
@@ -34,7 +35,8 @@ plus(struct mw_lanes sum, float factor, struct mw_lanes x)
 
 /* --- the router ------------------------------------------------------------------------------- */
 
-static void
+/* Returns the logarithm of the sum of exponentials. */
+static float
 row_softmax(float *row, int64_t experts)
 {
     float max = row[0], sum = 0.0f;
@@ -51,14 +53,18 @@ row_softmax(float *row, int64_t experts)
         sum += row[e];
     for (int64_t e = 0; e < experts; e++)
         row[e] /= sum;
+    return max + logf(sum);
 }
 
 void
-MW_CPU(router_softmax)(float *scores, int64_t tokens, int64_t experts)
+MW_CPU(router_softmax)(float *scores, float *lse, int64_t tokens, int64_t experts)
 {
 #pragma omp parallel for schedule(static)
-    for (int64_t t = 0; t < tokens; t++)
-        row_softmax(scores + t * experts, experts);
+    for (int64_t t = 0; t < tokens; t++) {
+        float of_row = row_softmax(scores + t * experts, experts);
+        if (lse)
+            lse[t] = of_row;
+    }
 }
 
 static bool
@@ -91,6 +97,14 @@ choose(const struct mw_routing *routing, const float *probability, int64_t token
         weight[i] /= sum;
 }
 
+static bool
+is_left_out(const struct mw_routing *routing, int64_t token, int64_t choice)
+{
+    return routing->draws && choice == 1 &&
+           !(mw_routing_draw(routing->draw, token) <
+             2 * (double)routing->weight[token * routing->visits + 1]);
+}
+
 /* Counts what each expert takes, from begin[0] on; what is dropped has no row. */
 static void
 count_copies(const struct mw_routing *routing)
@@ -98,13 +112,16 @@ count_copies(const struct mw_routing *routing)
     int32_t *begin = routing->begin;
 
     memset(begin, 0, (size_t)(routing->experts + 1) * sizeof *begin);
+    memset(routing->chosen, 0, (size_t)routing->experts * sizeof *routing->chosen);
     for (int64_t choice = 0; choice < routing->visits; choice++)
         for (int64_t t = 0; t < routing->tokens; t++) {
             int64_t i = t * routing->visits + choice;
             int32_t *taken = &begin[routing->expert[i]];
-            bool drops = routing->capacity && *taken >= routing->capacity;
+            bool drops = (routing->capacity && *taken >= routing->capacity) ||
+                         is_left_out(routing, t, choice);
             routing->row[i] = drops ? -1 : 0;
             *taken += !drops;
+            routing->chosen[routing->expert[i]] += !routing->draws || choice == 0;
         }
 }
 
@@ -138,10 +155,29 @@ MW_CPU(route)(const struct mw_routing *routing, const float *probabilities)
     place(routing);
 }
 
+/* A sum of each token, then one over them. */
+void
+MW_CPU(router_losses)(const struct mw_routing *routing, double *losses, const float *probabilities,
+                      const float *lse)
+{
+    double tokens = (double)routing->tokens, balance = 0, squares = 0;
+
+    for (int64_t t = 0; t < routing->tokens; t++) {
+        const float *row = probabilities + t * routing->experts;
+        double of_token = 0;
+        for (int64_t e = 0; e < routing->experts; e++)
+            of_token += (double)routing->chosen[e] * (double)row[e];
+        balance += of_token;
+        squares += lse ? (double)lse[t] * (double)lse[t] : 0;
+    }
+    losses[0] = (double)routing->experts * balance / (tokens * tokens);
+    losses[1] = squares / tokens;
+}
+
 /* Into `slope` [experts]: of the loss by the token's probabilities. */
 static void
 probability_slopes(const struct mw_routing *routing, const float *probability, const float *dweight,
-                   int64_t token, float *slope)
+                   int64_t token, float aux, float *slope)
 {
     const int32_t *expert = routing->expert + token * routing->visits;
     const float *weight = routing->weight + token * routing->visits;
@@ -155,20 +191,22 @@ probability_slopes(const struct mw_routing *routing, const float *probability, c
     }
     for (int64_t i = 0; i < routing->visits; i++)
         slope[expert[i]] = routing->renormalizes ? (dweight[i] - common) / sum : dweight[i];
+    for (int64_t e = 0; e < routing->experts && aux != 0.0f; e++)
+        slope[e] += aux * (float)routing->chosen[e];
 }
 
 /* Whatever of the row is read has been read when dscores, which may lie there, is written. */
 static void
 token_backward(const struct mw_routing *routing, mw_element *dscores, const float *probability,
-               const float *dweight, int64_t token, float *slope)
+               const float *dweight, struct mw_router_slopes slopes, int64_t token, float *slope)
 {
-    float common = 0.0f;
+    float common = 0.0f, of_scores = slopes.lse ? slopes.z * slopes.lse[token] : 0.0f;
 
-    probability_slopes(routing, probability, dweight, token, slope);
+    probability_slopes(routing, probability, dweight, token, slopes.aux, slope);
     for (int64_t e = 0; e < routing->experts; e++)
         common += slope[e] * probability[e];
     for (int64_t e = 0; e < routing->experts; e++)
-        slope[e] = probability[e] * (slope[e] - common);
+        slope[e] = probability[e] * (slope[e] - common + of_scores);
     for (int64_t e = 0; e < routing->experts; e += MW_LANES) {
         int64_t n = mw_smaller(MW_LANES, routing->experts - e);
         put(dscores + e, mw_lanes_load_some(slope + e, n), n);
@@ -177,13 +215,14 @@ token_backward(const struct mw_routing *routing, mw_element *dscores, const floa
 
 void
 MW_CPU(router_backward)(const struct mw_routing *routing, mw_element *dscores, int64_t ld_dscores,
-                        const float *probabilities, const float *dweights)
+                        const float *probabilities, const float *dweights,
+                        struct mw_router_slopes slopes)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t t = 0; t < routing->tokens; t++) {
         float slope[MW_DECODER_EXPERTS_MAX];
         token_backward(routing, dscores + t * ld_dscores, probabilities + t * routing->experts,
-                       dweights + t * routing->visits, t, slope);
+                       dweights + t * routing->visits, slopes, t, slope);
     }
 }
 

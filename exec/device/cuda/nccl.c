@@ -26,11 +26,13 @@
 
 /* 1000 * major + 100 * minor + patch until 2.8, 10000 * major + ... since. */
 static bool
-check_version(const struct mw_cuda_nccl *nccl, GError **error)
+check_version(struct mw_cuda_nccl *nccl, GError **error)
 {
     int version = 0, unit;
+    bool known = nccl->ncclGetVersion(&version) == ncclSuccess;
 
-    if (nccl->ncclGetVersion(&version) == ncclSuccess && version >= OLDEST_VERSION)
+    nccl->version = version;
+    if (known && version >= OLDEST_VERSION)
         return true;
     unit = version < 10000 ? 1000 : 10000;
     g_set_error(error, MW_ERROR, MW_ERROR_DEVICE,
@@ -57,6 +59,11 @@ load(struct mw_cuda_nccl *nccl, GError **error)
         return false;
 #define X(name) good = good && mw_cuda_library_find(library, #name, &nccl->name, error);
     MW_CUDA_NCCL_CALLS(X)
+#if NCCL_VERSION_CODE >= MW_CUDA_NCCL_SPLITS
+    nccl->ncclCommSplit = NULL;
+    if (good && nccl->version >= MW_CUDA_NCCL_SPLITS)
+        X(ncclCommSplit)
+#endif
 #undef X
     if (!good)
         g_prefix_error(error, "several ranks on GPUs need NCCL: ");
@@ -153,27 +160,74 @@ static ncclConfig_t
 configure(const struct mw_cuda_peers *peers, uint32_t streams)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    int count = __builtin_popcount(streams);
 
     config.blocking = 0;
 #if NCCL_VERSION_CODE >= CONFIGURES_BLOCKS
+    int count = __builtin_popcount(streams);
     if (count > 1)
         config.maxCTAs = MAX(1, peers->gpu->multiprocessors / 2 / count);
 #endif
     return config;
 }
 
-/* The first rank of the stream sends the communicator's id to all of it. */
+/* A stream whose communicator has all ranks and is there; -1: none, or nothing can be split off. */
+static int
+whole_stream(const struct mw_cuda_peers *peers)
+{
+#if NCCL_VERSION_CODE >= MW_CUDA_NCCL_SPLITS
+    for (int stream = 0; peers->nccl.ncclCommSplit && stream < MW_COLLECTIVE_STREAMS_MAX; stream++)
+        if (peers->comms[stream] &&
+            mw_ranks_lane_count(peers->ranks, stream) == mw_ranks_count(peers->ranks))
+            return stream;
+#else
+    (void)peers;
+#endif
+    return -1;
+}
+
+/* All ranks come here for the same stream, each with the members of its own group there: they meet
+ * in connections that are there already, and need no id.  Nothing else is shared (splitShare), as
+ * both communicators work at the same time.  It is there when the whole one is through, whose state
+ * says so. */
+static bool
+split_stream(struct mw_cuda_peers *peers, int whole, int stream, ncclConfig_t config,
+             GError **error)
+{
+#if NCCL_VERSION_CODE >= MW_CUDA_NCCL_SPLITS
+    int rank = mw_ranks_lane_index(peers->ranks, stream);
+    int first = mw_ranks_index(peers->ranks);
+
+    if (!mw_ranks_broadcast(peers->ranks, stream, &first, sizeof first, 0, error) ||
+        !MW_CUDA_PEERS_CALL(peers, whole, error, ncclCommSplit,
+                            (peers->comms[whole], first, rank, &peers->split, &config)) ||
+        !mw_cuda_peers_wait(peers, whole, "ncclCommSplit", error) ||
+        !mw_cuda_peers_enter(peers, error))
+        return false;
+    peers->comms[stream] = peers->split;
+    peers->split = NULL;
+    return mw_cuda_peers_exit(peers, stream, ncclSuccess, "ncclCommSplit", error) &&
+           mw_cuda_peers_wait(peers, stream, "ncclCommSplit", error);
+#else
+    (void)peers, (void)whole, (void)stream, (void)config;
+    return mw_fail(error, MW_ERROR_DEVICE, "GPUs: NCCL's header has no ncclCommSplit");
+#endif
+}
+
+/* The first rank of the stream sends the communicator's id to all of it, unless it is split off
+ * another. */
 static bool
 connect_stream(struct mw_cuda_peers *peers, int stream, ncclConfig_t config, GError **error)
 {
     int rank = mw_ranks_lane_index(peers->ranks, stream);
     int count = mw_ranks_lane_count(peers->ranks, stream);
+    int whole = whole_stream(peers);
     ncclUniqueId id = {0};
 
     /* Behind blocks of long products a collective would keep all its ranks waiting. */
     if (!mw_cuda_stream_create(peers->gpu, true, &peers->streams[stream], error))
         return false;
+    if (whole >= 0)
+        return split_stream(peers, whole, stream, config, error);
     if (rank == 0 && !MW_CUDA_PEERS_CALL(peers, stream, error, ncclGetUniqueId, (&id)))
         return false;
     return mw_ranks_broadcast(peers->ranks, stream, &id, sizeof id, 0, error) &&

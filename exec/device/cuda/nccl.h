@@ -35,9 +35,16 @@
     X(ncclReduceScatter)                                                                           \
     X(ncclSend)
 
+/* The first version with communicators that are split off others, of headers and of the library. */
+#define MW_CUDA_NCCL_SPLITS 21801
+
 struct mw_cuda_nccl {
+    int version; /* of the library */
 #define X(name) __typeof__(name) *name;
     MW_CUDA_NCCL_CALLS(X)
+#if NCCL_VERSION_CODE >= MW_CUDA_NCCL_SPLITS
+    X(ncclCommSplit) /* NULL: the library is older */
+#endif
 #undef X
 };
 
@@ -53,6 +60,7 @@ struct mw_cuda_peers {
     pthread_mutex_t mutex; /* of what follows */
     pthread_cond_t changed;
     ncclComm_t comms[MW_COLLECTIVE_STREAMS_MAX]; /* NULL: none */
+    ncclComm_t split;  /* that is being split off: NCCL writes it, from a thread of its own */
     const char *waits; /* for this call, outside of the GPU's queues; NULL */
     char *why;         /* why everything has failed; NULL: it has not */
     bool over, ended;  /* the watcher is to end; it has */
