@@ -25,6 +25,8 @@ RANKS = 2
 KINDS = {"slices": ("gpt-text", "--tp 2 --batch {share:g}"),
          "stages": ("gpt-text", "--pp 2 --schedule {schedule} --batch {batch}"),
          "experts": ("moe-text", "--ep 2 --batch {share:g}")}
+# As many times the steps of others: a router takes some to balance its experts.
+LONGER = {"experts": 3}
 
 
 def divided(row):
@@ -36,7 +38,8 @@ def divided(row):
 def measure(row, profile, folder, steps):
     words = ["run", *divided(row), "-H", str(profile), "--grad-accum", row["micro_batches"],
              "--seq", row["seq"], "--activation-checkpoint-interval", "1", "--commit", "none",
-             "--data", str(grid.TEXT), "--steps", str(steps), "--nvme", str(folder), "--json"]
+             "--data", str(grid.TEXT), "--steps", str(steps * LONGER.get(row["kind"], 1)),
+             "--nvme", str(folder), "--json"]
     words += (["-s", "ddp"] if row["placement"] == "gpu" else
               grid.PLACEMENTS[row["placement"]].split())
     return json.loads(grid.launch(RANKS, *words))["answers"][0]["compare"]
