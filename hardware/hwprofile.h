@@ -85,10 +85,13 @@ struct mw_memory_use {
                                  * bound of eager frameworks */
     double wide_bytes_kept; /* more, of a token and an element of the hidden size, of a layer whose
                                * parameters of fp32 are cast where they are used */
-    double allocator_loss;  /* share of the allocator's memory that it cannot give */
-    bool caching;           /* it gives the same bytes to what lives at other times of a step */
-    int gradients_stay;     /* enum mw_gradients_stay */
-    double tensors_beside;  /* whose gradients are there at once where the update runs beside
+    bool narrow_as_input;   /* products with narrow weights give results of their input's type */
+    bool
+        embedding_unblocked; /* an optimizer with moments in blocks keeps the embedding's in fp32 */
+    double allocator_loss;   /* share of the allocator's memory that it cannot give */
+    bool caching;            /* it gives the same bytes to what lives at other times of a step */
+    int gradients_stay;      /* enum mw_gradients_stay */
+    double tensors_beside;   /* whose gradients are there at once where the update runs beside
                                * backward; 0: of as many layers as the plan has */
     bool update_frees_others; /* gradients that the rank does not update, before it does */
 };
@@ -186,8 +189,9 @@ struct mw_hardware {
     double tile_shares[MW_PROFILE_LIST_MAX]; /* of that rate, by size of tile */
     /* The same of fp8, in long runs; 0: it has no fp8, or none is known */
     double fp8_tile_flops, fp8_tile_fill, fp8_tile_shares[MW_PROFILE_LIST_MAX];
-    bool gpu_is_cores;     /* of the host, as measured by the cpu backend: its loads and products
-                                          take turns */
+    /* Of the host, as the cpu backend measured: memory traffic beyond a cube's adds to the time of
+     * products. */
+    bool gpu_is_cores;
     int64_t matmul_points; /* curve: rate over the size (m·n·k)^(1/3) of a product */
     double matmul_dim[MW_MATMUL_POINTS_MAX];
     double matmul_flops[MW_MATMUL_POINTS_MAX];

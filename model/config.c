@@ -1,4 +1,5 @@
 /* Reads the Hugging Face config.json of a decoder. */
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -413,10 +414,11 @@ read_bits(JsonObject *object, const char *method, const char *origin, int64_t *b
     int64_t flagged = 0, said = 0;
 
     for (size_t i = 0; i < G_N_ELEMENTS(bit_keys); i++) {
-        int64_t value = 0;
-        if (!mw_json_get_int(object, bit_keys[i], 1, BITS_MAX, origin, &value, error))
+        double value = 0;
+        if (!mw_json_get_number(object, bit_keys[i], 1, BITS_MAX, origin, &value, error))
             return false;
-        said = said ? said : value;
+        /* the mean of several widths, as ExLlamaV2 has them, is none that is known here */
+        said = said || value != floor(value) ? said : (int64_t)value;
     }
     for (size_t i = 0; i < G_N_ELEMENTS(bit_flags); i++) {
         bool flag = false;

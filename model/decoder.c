@@ -193,6 +193,7 @@ read_losses(JsonObject *object, const char *key, const char *origin, struct mw_d
 
     if (!mw_json_get_bool(object, key, origin, &asked, error))
         return false;
+    decoder->router_losses_said = asked;
     decoder->router_aux_loss = asked ? decoder->family->run.router_aux_loss : -1;
     decoder->router_z_loss = asked ? 0 : -1;
     return true;

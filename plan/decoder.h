@@ -80,6 +80,7 @@ struct mw_decoder {
     /* Coefficients of the losses that are added (docs/MODEL.md 2.18), 0: there is none: of experts
      * that are visited unevenly, and of large scores. */
     double router_aux_loss, router_z_loss;
+    bool router_losses_said; /* the model's file says whether there are any */
     /* Adapters (struct mw_trained of plan/operators.h). */
     int64_t lora_rank;     /* 0: none */
     double lora_alpha;     /* their results are multiplied by alpha / rank */

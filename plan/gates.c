@@ -7,7 +7,8 @@ static const struct mw_gate_row rows[MW_GATING_COUNT] = {
     [MW_GATING_TOP_K] = {.name = "top-k",
                          .runs = true,
                          .choice = "a token takes the k experts with its largest scores",
-                         .adds = "nothing: the router of the model's type, without losses",
+                         .adds = "nothing: the router of the model's type, and losses where "
+                                 "they are asked for",
                          .capacity = "no limit",
                          .source = "Mixtral, arXiv 2401.04088, Sec. 2.1"},
     [MW_GATING_NOISY_TOP_K] = {.name = "noisy-top-k",

@@ -139,7 +139,7 @@ split_into(struct search *search, int64_t accum)
     return sequences;
 }
 
-/* Numbers of micro-batches, rising; one sequence is the smallest. */
+/* Numbers of micro-batches, rising; a micro-batch has at least one sequence. */
 static GArray *
 all_splits(const struct search *search)
 {
@@ -154,16 +154,28 @@ all_splits(const struct search *search)
     return splits;
 }
 
-/* The first that fits, as smaller micro-batches take no more memory; their number: none does. */
+static bool
+split_fits(struct search *search, const GArray *splits, guint number)
+{
+    split_into(search, g_array_index(splits, int64_t, number));
+    return mw_fits_in_some_parts(search->request, &search->s);
+}
+
+/* The first that fits; their number: none does.  From two on, smaller micro-batches take no more
+ * memory; one sums no gradients. */
 static guint
 first_that_fits(struct search *search, const GArray *splits)
 {
     guint low = 0, high = splits->len;
 
+    if (high && g_array_index(splits, int64_t, 0) == mw_settings_batch_grain(&search->s)) {
+        if (split_fits(search, splits, 0))
+            return 0;
+        low = 1;
+    }
     while (low < high) {
         guint middle = low + (high - low) / 2;
-        split_into(search, g_array_index(splits, int64_t, middle));
-        if (mw_fits_in_some_parts(search->request, &search->s))
+        if (split_fits(search, splits, middle))
             high = middle;
         else
             low = middle + 1;

@@ -459,10 +459,9 @@ check_shard_group(const struct mw_settings *s, GError **error)
                      group, mw_strategy_name(s->strategy), names);
 }
 
-/* Of the stage of a pipeline that has the most; as many as there can be where the planner chooses
- * where stages begin. */
-static int64_t
-most_layers(const struct mw_model *model, const struct mw_settings *s)
+/* As many as there can be where the planner chooses where stages begin. */
+int64_t
+mw_settings_most_layers(const struct mw_model *model, const struct mw_settings *s)
 {
     int64_t most = 1;
 
@@ -478,7 +477,7 @@ most_layers(const struct mw_model *model, const struct mw_settings *s)
 static bool
 check_counts_of_layers(const struct mw_model *model, const struct mw_settings *s, GError **error)
 {
-    int64_t most = most_layers(model, s);
+    int64_t most = mw_settings_most_layers(model, s);
 
     if (s->checkpoint_interval > model->layers)
         return mw_refuse(error,
@@ -829,7 +828,8 @@ mw_settings_run(const struct mw_settings *s, GError **error)
     if (mw_settings_capacity_factor(s) > 0 && (s->tp > 1 || s->cp > 1))
         return mw_refuse(error,
                          "{capacity-factor=%.15g}%s: run limits whole experts, of whole sequences; "
-                         "give {tp=1} and {cp=1}, or ask `memwall simulate`",
+                         "give {tp=1} and {cp=1}, or {capacity-factor=none}, or ask `memwall "
+                         "simulate`",
                          mw_settings_capacity_factor(s),
                          s->capacity_factor > 0 ? "" : ", as the gate has it");
     if (s->ep > 1 && (s->tp > 1 || s->cp > 1))

@@ -77,6 +77,9 @@ GPtrArray *mw_planner_nearest_candidate(const struct mw_request *request,
 /* Whether any candidate would fit, but faster; an open batch counts as one sequence. */
 bool mw_planner_fits(const struct mw_request *request, const struct mw_settings *resolved);
 
+/* Layers of the stage of a pipeline that has the most; of all without one. */
+int64_t mw_settings_most_layers(const struct mw_model *model, const struct mw_settings *settings);
+
 /* Sets *error to MW_ERROR_LARGE for `chosen`, which was sized with a larger bound than `asked` has:
  * names its number of ops and the nearest settings that are quick to plan; takes the nearest global
  * batch from `batches` if that is not NULL.  Does nothing if `chosen` is quick. */
@@ -105,7 +108,8 @@ void mw_planner_advise_batch(const struct mw_request *request, const struct mw_s
 struct mw_sizing *mw_planner_size_placement(const struct mw_request *request,
                                             const struct mw_settings *settings, GError **error);
 
-/* Whether it fits, but faster. */
+/* Whether it fits, but faster.  It may say no where many more tiles would make room that the last
+ * doublings did not: TILES_SAVE. */
 bool mw_planner_has_room(const struct mw_request *request, const struct mw_settings *settings);
 
 /* Of a sizing that fits and recomputes all layers: the same with as few recomputed as fit; NULL:

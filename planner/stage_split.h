@@ -18,7 +18,8 @@
 double mw_stage_split_find(const double *layer_s, int64_t layers, double head_s, double tail_s,
                            int64_t stages, int64_t *begins);
 
-/* What operators take for a micro-batch, forward and back, and `again`, by FLOPs and bytes. */
+/* What operators take for a micro-batch, forward and back, and forward once more if `again`, by
+ * FLOPs and bytes. */
 double mw_stage_operators_s(const struct mw_operator_info *operators, int count, bool again,
                             const struct mw_hardware *hardware);
 

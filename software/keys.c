@@ -214,8 +214,8 @@ static const struct mw_profile_key keys[] = {
      "them; default: fp32",
      1, 0, MW_SUM_TYPE_COUNT - 1, false, 0, MW_VALUE_CHOICE, AT(memory.sum_type), 0, 0, sum_types},
     MEMORY("cast_bytes", "bytes", bytes_per_cast, 0, 4,
-           "of the copy in 16 bits that forward makes of an fp32 parameter, of which there is no "
-           "other where nothing is partitioned, or parameters are; default: 0"),
+           "of the 16-bit copy that forward makes of a parameter, where the fp32 ones are the only "
+           "ones: nothing is partitioned, or parameters are; default: 0"),
     {"memory", "casts_stay", "",
      "until when those copies are there, beside those of layers that keep activations, which stay "
      "until their backward: forward, all until it ends, layer, while a layer is computed, or "
@@ -292,6 +292,13 @@ static const struct mw_profile_key keys[] = {
            "kept more of a layer, per token and element of the hidden size, where parameters of "
            "fp32 are cast where they are used, so that fp32 passes from layer to layer; default: "
            "0"),
+    {"memory", "narrow_as_input", "",
+     "whether products with weights in 4 or 8 bits give results of their input's type, fp32 where "
+     "that passes from layer to layer",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.narrow_as_input), 0, 0, NULL},
+    {"memory", "embedding_unblocked", "",
+     "whether an optimizer with moments in 8 bits keeps those of the embedding in fp32", 1, 0, 1,
+     false, 0, MW_VALUE_FLAG, AT(memory.embedding_unblocked), 0, 0, NULL},
     MEMORY("softmax_bytes", "bytes", bytes_per_softmax, 1, 16,
            "kept of a stored score for softmax's backward, where that is another tensor than the "
            "one that the product with the values reads; default: the same tensor"),
@@ -308,7 +315,7 @@ static const struct mw_profile_key keys[] = {
      1, 0, 1, false, 0, MW_VALUE_CHOICE, AT(memory.gradients_stay), 0, 0, stays},
     MEMORY("beside_tensors", "", tensors_beside, 0, 1000,
            "tensors whose gradients are there at once where the update runs beside backward and "
-           "frees each as it takes it; default: all of as many layers as planned"),
+           "frees each as it takes it; default: those of as many layers as the plan counts"),
     {"memory", "update_frees_others", "",
      "whether the update begins by freeing gradients that are not partitioned and that the rank "
      "does not update",

@@ -367,7 +367,8 @@ fetch_s(const struct mw_sizing *sizing)
 /* Memory that has room for logits in one piece has room for two, which are faster where transfers
  * of those weights take longer than smaller products lose.  Estimates have all loads beside the
  * passes, but for the second one backward waits.  A framework needs another loss for it.
- * Runs have the same bits wherever their parameters are, and more chunks have other ones. */
+ * memwall's own runs keep one chunk: another number changes the bits, which must not depend on
+ * where parameters are. */
 static void
 halve_logits(const struct mw_question *question, const struct mw_settings *resolved,
              GPtrArray *candidates)

@@ -544,11 +544,11 @@ note_replicas(const struct mw_sizing *sizing, GPtrArray *notes)
             i ? ", " : "", found.replicas[i], found.begins[i], end - 1);
     }
     g_ptr_array_add(
-        notes, mw_spelled_printf("{schedule=pipedream}: by PipeDream's planner other stages, with "
-                                 "replicas of their own number, would pass a micro-batch in %.2f "
-                                 "of the time: %s; by FLOPs and bytes alone, whatever memory it "
-                                 "takes, and not planned",
-                                 found.micro_batch_s / equal_s, stages->str));
+        notes, mw_spelled_printf("{schedule=pipedream}: PipeDream's planner would give stages "
+                                 "unequal numbers of replicas (%s) and pass a micro-batch in %.2f "
+                                 "of the time, by FLOPs and bytes alone, whatever memory that "
+                                 "takes; memwall does not plan such stages",
+                                 stages->str, found.micro_batch_s / equal_s));
 }
 
 /* What plans of mixtures do that software does not, and the other way round. */

@@ -23,7 +23,7 @@ make_score(struct mw_model *model)
 static void
 count_layers(const struct mw_model *model, struct mw_settings *s)
 {
-    int64_t most = MAX(1, model->layers / s->pp);
+    int64_t most = mw_settings_most_layers(model, s);
 
     s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);
     s->recompute_layers = MIN(s->recompute_layers, most);

@@ -372,7 +372,8 @@ def check_losses_divided(box, count, options, alone):
 
 def check_gates(box):
     """Switch is a router's own top-1 with a capacity and a loss of 0.01 for each layer; GShard is
-    no top-2 with these, since second experts are drawn.  Plans' files have gates."""
+    no top-2 with these, since second experts are drawn.  A plan's file has no model of its own to
+    save, whose gate is another."""
     box.write("top-1.json", json.loads(
         (ROOT / "tests/fixtures/experts/switch-1-of-8.json").read_text())["config"])
     of_gate = "--capacity-factor 1 --router-aux-loss-coef 0.02"
@@ -380,21 +381,15 @@ def check_gates(box):
             (("top-1.json", "--gate switch"), ("top-1.json", of_gate),
              ("model.json", "--gate gshard"), ("model.json", f"{of_gate} --gate top-k"),
              ("model.json", "--gate gshard --router-aux-loss-coef 0"))}
-    if made["--gate switch"] != made[of_gate] or len(made) != 5 or \
+    if made["--gate switch"] != made[of_gate] or \
             len({weights for weights, _ in made.values()}) != 4 or \
             any("router_aux_loss" not in losses[-1] for _, losses in list(made.values())[:4]):
         yield f"{made}"
     for gate in ("switch", "gshard"):
         asked = f"-m model.json {ALONE} -s ddp --batch 4 --seq 32 --gate {gate} --dtype fp32"
         box.run(f"plan {asked} --software memwall -o gate.plan")
-        ends = []
-        for way in (f"{asked} --backend cpu", f"--plan gate.plan {ALONE} --backend cpu"):
-            answer = box.run(f"run {way} --data {TEXT} --lr 1e-3 --steps 3 --log gate.log "
-                             "--overwrite")
-            ends.append(answer.err if answer.status else
-                        (steps_of(box.folder / "gate.log"), losses_of(box.folder / "gate.log")))
-        if ends[0] != ends[1] or isinstance(ends[0], str):
-            yield f"{gate}: {ends}"
+        answer = box.run(f"run --plan gate.plan {ALONE} --backend cpu --data {TEXT} --steps 3")
+        yield from refused(answer, ["gate.plan", "-m and --gate"])
 
 
 def check_gate_resumed(box):

@@ -104,7 +104,7 @@ def check_copies(box):
                                                    "optimizer-state", "optimizer-buffers"))
             found = {part["what"]: part["bytes"] for part in answer.get("software_memory", [])}
             copies = found.pop("the update's copies", 0)
-            moments = found.pop("moments of flat tensors", 0)
+            moments = found.pop("more moments", 0)
             whole = 4 * PARAMS * (name in VECTOR_BYTES and options.endswith(flat))
             if abs(moments - whole) > 1e-3 * whole:
                 yield f"{name} {options}: whole moments of {moments} bytes"
@@ -123,7 +123,7 @@ def check_flat(box):
                              "--set gpu.memory_gib=400 --set host.memory_gib=1000")
                 told[software, tier, name] = sum(
                     part["bytes"] for part in answer["software_memory"]
-                    if part["what"] in ("moments of flat tensors", "whole host moments")
+                    if part["what"] in ("more moments", "whole host moments")
                     and part["tier"] == tier)
     for (software, tier, name), found in told.items():
         whole = 4 * PARAMS * (software == "deepspeed" and name in VECTOR_BYTES)

@@ -410,10 +410,10 @@ draw_orders(struct mw_settings *s, int64_t layers, guint32 seed)
 
 /* Settings that count layers count those that a stage has. */
 static void
-count_layers(struct mw_settings *s, int64_t layers)
+count_layers(struct mw_settings *s, const struct mw_model *model)
 {
-    s->checkpoint_interval = MIN(s->checkpoint_interval, layers);
-    s->recompute_layers = MIN(s->recompute_layers, MAX(1, layers / s->pp));
+    s->checkpoint_interval = MIN(s->checkpoint_interval, model->layers);
+    s->recompute_layers = MIN(s->recompute_layers, mw_settings_most_layers(model, s));
 }
 
 /* Where layers may be recomputed or not, and none is said, some are. */
@@ -609,7 +609,7 @@ random_request_init(struct random_request *request, guint32 seed)
     request->settings.update_beside = seed % 4 == 3 && may_update_beside(&request->settings);
     draw_orders(&request->settings, request->model.layers, seed);
     name_layers(&request->settings, request->model.layers, seed);
-    count_layers(&request->settings, request->model.layers);
+    count_layers(&request->settings, &request->model);
     request->settings.share_slots = seed % 5 < 3;
     draw_slices(request);
     draw_groups(request);

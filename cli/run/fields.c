@@ -222,9 +222,12 @@ static bool
 is_in_range(const struct cli_run_field *row, uint64_t bits)
 {
     const double real = cli_run_field_real(bits);
+    const uint64_t operator_bits = (UINT64_C(1) << MW_OPERATOR_COUNT) - 1;
 
-    if (row->kind == CLI_FIELD_DIGEST || row->kind == CLI_FIELD_TRAINED)
+    if (row->kind == CLI_FIELD_DIGEST)
         return true;
+    if (row->kind == CLI_FIELD_TRAINED)
+        return bits == CLI_RUN_TRAINED_UNKNOWN || !(bits & ~CLI_RUN_TRAINED_SOME & ~operator_bits);
     if (row->kind == CLI_FIELD_LOSS_SCALE)
         return !bits || mw_loss_scale_is_one(real);
     if (row->kind == CLI_FIELD_REAL || row->kind == CLI_FIELD_REAL_OR_NONE)
@@ -243,6 +246,8 @@ accepted(const struct cli_run_field *row)
         g_string_append(text, "a power of two, such as 1024, or 0 (dynamic)");
     else if (row->kind == CLI_FIELD_REAL || row->kind == CLI_FIELD_REAL_OR_NONE)
         g_string_append_printf(text, "a number from %g to %.15g", row->least, row->most);
+    else if (row->kind == CLI_FIELD_TRAINED)
+        g_string_append(text, "bits of operators that are trained, or 0 (all)");
     else if (row->kind < CLI_FIELD_YES)
         g_string_append_printf(text, "a whole number from %.0f to %" PRIu64 "%s", row->least,
                                most_of(row),

@@ -28,6 +28,11 @@ can_run(const struct cli_request *request, const struct mw_plan *plan, GError **
             "run does not update by this plan's optimizer; `memwall list optimizers` says "
             "by which, and `memwall simulate` takes it",
             error);
+    if (plan->shape.decoder.gate != MW_GATING_TOP_K)
+        return refuse(request,
+                      "its gate is not the model's own, of which a plan does not tell: give -m and "
+                      "--gate to run it; `memwall simulate` takes it",
+                      error);
     if (!plan->shape.has_decoder)
         return refuse(request, "run cannot train its model; `memwall simulate` takes it", error);
     return true;
@@ -377,8 +382,8 @@ can_run_losses(const struct mw_step_shape *shape, GError **error)
 
     if (mw_gate_row((int)d->gate)->may_skip && shape->no_flush)
         return mw_refuse(error,
-                         "{gate=%s}: run draws second experts by step, and without a flush passes "
-                         "are of two; give {schedule=1f1b}",
+                         "{gate=%s}: run draws a second expert by the step's number, and without a "
+                         "flush a pass may span two steps; give {schedule=1f1b}",
                          mw_gate_name((int)d->gate));
     if (mw_decoder_has_router_losses(d) && shape->no_flush)
         return mw_refuse(error,

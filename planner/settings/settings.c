@@ -93,7 +93,7 @@ mw_settings_router_aux_loss(const struct mw_settings *settings, const struct mw_
 {
     if (!model->experts || settings->router_aux_loss >= 0)
         return model->experts ? settings->router_aux_loss : 0;
-    return model->constants.router_aux_loss > 0
+    return model->constants.router_losses_said
                ? model->constants.router_aux_loss
                : mw_gate_row((int)settings->gate)->layer_loss * (double)model->layers;
 }

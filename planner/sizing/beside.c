@@ -22,7 +22,7 @@ static const struct {
     [MW_BESIDE_ACTIVATIONS] = {MW_TIER_GPU, "more activations kept"},
     [MW_BESIDE_CASTS] = {MW_TIER_GPU, "weights cast to 16 bits"},
     [MW_BESIDE_FROZEN] = {MW_TIER_GPU, "frozen weights in fp32"},
-    [MW_BESIDE_MOMENTS] = {MW_TIER_GPU, "moments of flat tensors"},
+    [MW_BESIDE_MOMENTS] = {MW_TIER_GPU, "more moments"},
     [MW_BESIDE_ADDED] = {MW_TIER_GPU, "gradients to be added up"},
     [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
     [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more host gradients"},
@@ -225,14 +225,35 @@ wider_streams(const struct mw_sizing *sizing)
     return 2 * of_stream(sizing, (double)(mw_sizing_stream_bytes(sizing) - sizing->element_bytes));
 }
 
-/* What each layer keeps more, whose parameters are cast. */
+/* What a layer keeps more whose narrow weights' products give fp32 as they take it: what its
+ * activation takes; of a gated MLP the gate, what the activation makes of it, and what that is
+ * multiplied by. */
+static double
+wider_products(const struct mw_sizing *sizing)
+{
+    const struct mw_model *model = sizing->model;
+    double wider = (double)(mw_sizing_stream_bytes(sizing) - sizing->element_bytes);
+    double inner = (double)(model->experts ? model->experts_per_token * model->expert_ffn +
+                                                 model->shared_expert_ffn
+                                           : model->ffn);
+
+    return sizing->hardware->memory_use.narrow_as_input && mw_sizing_widens_frozen(sizing)
+               ? wider * (mw_model_is_gated(model) ? 3 : 1) * inner * (double)sizing->tokens
+               : 0;
+}
+
+/* What each layer keeps more, whose parameters are cast.  A norm that is frozen does not keep its
+ * result before the weight, which two norms of a layer have wider. */
 static double
 wider_layer(const struct mw_sizing *sizing)
 {
-    bool wide =
-        mw_sizing_autocasts(sizing) && mw_sizing_stream_bytes(sizing) > sizing->element_bytes;
+    double wider = (double)(mw_sizing_stream_bytes(sizing) - sizing->element_bytes);
+    double frozen = mw_sizing_widens_frozen(sizing) ? 2 * wider : 0;
+    double bytes = fmax(0, sizing->hardware->memory_use.wide_bytes_kept - frozen);
 
-    return wide ? of_stream(sizing, sizing->hardware->memory_use.wide_bytes_kept) : 0;
+    return wider > 0 && mw_sizing_autocasts(sizing)
+               ? of_stream(sizing, bytes) + wider_products(sizing)
+               : 0;
 }
 
 static double
@@ -259,8 +280,8 @@ more_activations(const struct mw_sizing *sizing, double *of_group)
     *of_group = 0;
     if (mw_settings_keeps_whole(&sizing->settings) || sizing->settings.forward_only)
         return 0;
-    *of_group = wider_streams(sizing) + behind * wider_layer(sizing) +
-                (groups && says ? more * group_at_rest(sizing) : 0);
+    *of_group = wider_streams(sizing) + (groups ? wider_products(sizing) : 0) +
+                behind * wider_layer(sizing) + (groups && says ? more * group_at_rest(sizing) : 0);
     return *of_group + more * kept + kept_layers(sizing) * wider_layer(sizing);
 }
 
@@ -374,6 +395,24 @@ whole_moments(const struct mw_sizing *sizing, enum mw_tier tier)
                ? mw_sizing_state_elements(sizing, tier) *
                      (double)mw_dtype_element_bytes(MW_DTYPE_FP32)
                : 0;
+}
+
+/* Of the embedding in fp32, where others are in blocks of fewer bits. */
+static double
+unblocked_moments(const struct mw_sizing *sizing)
+{
+    const struct mw_optimizer_row *row = mw_optimizer_row(sizing->settings.optimizer);
+    double sharers = sizing->optimizer_partitioned ? (double)sizing->shards : 1;
+    int64_t params = (int64_t)(mw_sizing_trained_embedding(sizing) / sharers), bytes = 0;
+
+    if (!sizing->hardware->memory_use.embedding_unblocked ||
+        !(mw_sizing_state_elements(sizing, MW_TIER_GPU) > 0))
+        return 0;
+    for (int kept = MW_KEPT_MOMENTUM; kept < MW_KEPT_COUNT; kept++)
+        if (mw_dtype_row((int)row->dtypes[kept])->block_elements > 1)
+            bytes += mw_dtype_bytes(MW_DTYPE_FP32, params) -
+                     mw_dtype_bytes((int)row->dtypes[kept], params);
+    return (double)bytes;
 }
 
 /* Elements of a rank's optimizer state that live in host memory. */
@@ -545,7 +584,7 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_HOST_PARAMETERS] = more_host_parameters(sizing),
         [MW_BESIDE_SWAP] = fmax(0, (double)(swap.all_bytes - swap.plan_bytes)),
         [MW_BESIDE_PINNED] = rounded_pinned(sizing, &swap),
-        [MW_BESIDE_MOMENTS] = whole_moments(sizing, MW_TIER_GPU),
+        [MW_BESIDE_MOMENTS] = whole_moments(sizing, MW_TIER_GPU) + unblocked_moments(sizing),
         [MW_BESIDE_HOST_MOMENTS] = whole_moments(sizing, MW_TIER_CPU),
         [MW_BESIDE_BUCKETS] = zero_buckets(sizing) + replica_buckets(sizing),
         [MW_BESIDE_GRADIENTS] = wider_gradients(sizing),

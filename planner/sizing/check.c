@@ -409,10 +409,11 @@ check_groups_of_experts(const struct mw_model *model, const struct mw_settings *
         return true;
     if (groups < gate->group_visits || model->experts / groups < least)
         return mw_refuse(error,
-                         "{gate=%s}: the %" G_GINT64_FORMAT " experts of a layer of model %s make "
-                         "no %" G_GINT64_FORMAT " groups or more of at least %" G_GINT64_FORMAT
-                         "; give {gate=%s}",
-                         gate->name, model->experts, model->name, gate->group_visits, least,
+                         "{gate=%s}: model %s has %" G_GINT64_FORMAT
+                         " experts per layer, which do not "
+                         "divide into %" G_GINT64_FORMAT
+                         " or more groups of at least %" G_GINT64_FORMAT "; give {gate=%s}",
+                         gate->name, model->name, model->experts, gate->group_visits, least,
                          mw_gate_name(MW_GATING_NOISY_TOP_K));
     if (s->capacity_factor > 0)
         return mw_refuse(error,

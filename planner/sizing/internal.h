@@ -147,6 +147,8 @@ bool mw_sizing_casts_are_apart(const struct mw_sizing *sizing);
 double mw_sizing_layer_casts(const struct mw_sizing *sizing);
 double mw_sizing_logits_cast(const struct mw_sizing *sizing);
 /* --- planner/sizing/moments.c --- */
+/* Parameters of the embedding, if it is trained. */
+double mw_sizing_trained_embedding(const struct mw_sizing *sizing);
 /* `beside`: what the software has beside the slots, each at its most, and then, of the GPU, what is
  * alive when most is.  Of the activations that it keeps beside the plan's, `of_group` are of layers
  * that backward recomputes.  Sets apart_bytes and passes_bytes. */

@@ -4,8 +4,8 @@
  *
  * A step is looked at when the loss is computed, when its gradient is, when that is multiplied by
  * the logits' weight, when backward is in each layer, when it has come to the embedding, and when
- * the update runs.  What is not said to be absent is taken to be alive, so
- * the sum at a moment is never less than what the software has then.
+ * the update runs.  What is not said to be absent is taken to be alive, so the sum at a moment is
+ * never less than what the software has then.
  */
 #include <glib.h>
 #include <math.h>
@@ -60,9 +60,8 @@ mw_sizing_gradients_stay(const struct mw_sizing *sizing)
 
 /* --- gradients that are added up -------------------------------------------------------------- */
 
-/* Of the embedding, if it is trained. */
-static double
-embedding_params(const struct mw_sizing *sizing)
+double
+mw_sizing_trained_embedding(const struct mw_sizing *sizing)
 {
     const struct mw_unit_tensor *embedding = &sizing->classes[MW_CLASS_HEAD].tensors[0];
 
@@ -89,7 +88,7 @@ static double
 waiting(const struct mw_sizing *sizing)
 {
     return adds_to_sums(sizing) && mw_sizing_tied(sizing)
-               ? mw_sizing_own_gradient_bytes(sizing) * embedding_params(sizing)
+               ? mw_sizing_own_gradient_bytes(sizing) * mw_sizing_trained_embedding(sizing)
                : 0;
 }
 
@@ -119,7 +118,8 @@ added_in_head(const struct mw_sizing *sizing)
     bool second = mw_sizing_has_moments(sizing) && mw_sizing_tied(sizing) && !planned;
 
     return adds_to_sums(sizing) || second
-               ? waiting(sizing) + mw_sizing_own_gradient_bytes(sizing) * embedding_params(sizing)
+               ? waiting(sizing) +
+                     mw_sizing_own_gradient_bytes(sizing) * mw_sizing_trained_embedding(sizing)
                : 0;
 }
 
