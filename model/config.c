@@ -562,7 +562,7 @@ mw_model_parse_config(const char *text, gssize length, const char *origin, struc
         return true;
     }
     struct mw_config config = {json_node_get_object(root), origin, &read, error};
-    if (!read_model(&config))
+    if (!read_model(&config) || !mw_model_check_losses(&read, config.object, origin, error))
         return false;
     name_after(&read, origin);
     mw_model_find_decoder(&read, json_node_get_object(root), origin);

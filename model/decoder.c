@@ -239,14 +239,17 @@ read_key(JsonObject *object, const struct mw_family_key *key, const char *origin
     }
 }
 
+static const struct mw_family_key *
+keys_of(const struct mw_family *family)
+{
+    return family && family->run.keys ? family->run.keys : family ? family->keys : NULL;
+}
+
 static bool
 read_object(const struct mw_model *model, JsonObject *object, const char *origin,
             struct mw_decoder *decoder, GError **error)
 {
-    const struct mw_family *family = model->family;
-
-    for (const struct mw_family_key *key = family->run.keys ? family->run.keys : family->keys;
-         key && key->name; key++)
+    for (const struct mw_family_key *key = keys_of(model->family); key && key->name; key++)
         if (!read_key(object, key, origin, decoder, error))
             return false;
     return true;
@@ -267,6 +270,20 @@ find(struct mw_model *model, JsonObject *object, const char *origin, GError **er
                                            .rope_scaling = MW_ROPE_UNSCALED,
                                            .router_renormalizes = run->router_renormalizes};
     return !object || read_object(model, object, origin, &model->constants, error);
+}
+
+bool
+mw_model_check_losses(const struct mw_model *model, JsonObject *object, const char *origin,
+                      GError **error)
+{
+    const struct mw_family *family = model->family;
+    struct mw_decoder losses = {.family = family};
+
+    for (const struct mw_family_key *key = keys_of(family); key && key->name; key++)
+        if (key->meaning >= MW_KEY_ROUTER_LOSSES && key->meaning <= MW_KEY_ROUTER_Z_LOSS &&
+            !read_key(object, key, origin, &losses, error))
+            return false;
+    return true;
 }
 
 void

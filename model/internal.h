@@ -40,6 +40,9 @@ bool mw_model_complete(struct mw_model *model, const struct mw_dimension_names *
  * are those of the config.json `object` (`origin` names the file in errors); without an object they
  * are those of the family's published models. */
 void mw_model_find_decoder(struct mw_model *model, JsonObject *object, const char *origin);
+/* Whether the keys of losses of a router, which a plan counts too, are in order. */
+bool mw_model_check_losses(const struct mw_model *model, JsonObject *object, const char *origin,
+                           GError **error);
 /* The type of the weights in a file, by torch's name; NULL or "auto": it says none. */
 void mw_model_set_stored_type(struct mw_model *model, const char *name);
 /* Cuts a `text` that is too long between two characters. */

@@ -392,6 +392,19 @@ def check_gates(box):
         yield from refused(answer, ["gate.plan", "-m and --gate"])
 
 
+def check_router_keys(box):
+    """A plan counts the losses that a model's file asks for, and so takes no wrong ones."""
+    model = json.loads((box.folder / "model.json").read_text())
+    for key, value in (("router_aux_loss_coef", -1), ("router_z_loss_coef", "0.5"),
+                       ("output_router_logits", "true")):
+        box.write("wrong.json", {**model, "output_router_logits": True, key: value})
+        for verb in ("plan", "simulate", "run"):
+            yield from refused(box.run(f"{verb} -m wrong.json {ALONE}"), ["wrong.json", key])
+    box.write("bits.json", {**model, "quantization_config": {"quant_method": "gptq", "bits": 4}})
+    yield from refused(box.run(f"run -m bits.json {ALONE} {ASKED} --steps 1"),
+                       ["quantization_config", "gptq"])
+
+
 def check_gate_resumed(box):
     line = (f"-m model.json {ALONE} {ASKED} -s ddp --batch 4 --nvme gated --save-every 2 "
             "--steps 2 --gate {} --capacity-factor 1 --router-aux-loss-coef 0.02")
@@ -483,6 +496,7 @@ def tests(box):
     yield "gates", check_gates(box)
     yield "gates/places", check_places(box, "--gate gshard")
     yield "gates/resumed", check_resumed(box, "gshard", "--gate gshard")
+    yield "router keys", check_router_keys(box)
     yield "gates/resumed/others", check_gate_resumed(box)
     for name, case in LOSSES_DIVIDED.items() if has_ranks() else ():
         yield f"losses/divided/{name}", check_losses_divided(box, *case)

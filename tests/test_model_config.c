@@ -439,9 +439,9 @@ test_quantization_refused(void)
         {"{\"quant_method\": 5}", "config.json: \"quantization_config\": key \"quant_method\": "
                                   "value 5: must be a string"},
         {"{\"quant_method\": {}}", "\"quant_method\": value {}: must be a string"},
-        {"{\"bits\": -3}", "\"bits\": value -3: must be a whole number from 1 to 64"},
-        {"{\"bits\": \"4\"}", "\"bits\": value \"4\": must be a whole number"},
-        {"{\"bits\": 4, \"w_bit\": [4]}", "\"w_bit\": value [4]: must be a whole number"},
+        {"{\"bits\": -3}", "\"bits\": value -3: must be a number from 1 to 64"},
+        {"{\"bits\": \"4\"}", "\"bits\": value \"4\": must be a number"},
+        {"{\"bits\": 4, \"w_bit\": [4]}", "\"w_bit\": value [4]: must be a number"},
         {"{\"bits\": 4, \"load_in_4bit\": 1}", "\"load_in_4bit\": value 1: must be true or false"},
     };
 

@@ -74,6 +74,14 @@ cli_run_decoder(const struct cli_request *request, struct mw_decoder *decoder, i
 
     if (!mw_settings_run(&question->settings, error))
         return false;
+    if (!request->plan_file && question->model.quantized)
+        return mw_refuse(error,
+                         "model %s: its config.json has a quantization_config (%s), which run does "
+                         "not follow and a saved model would have beside weights that are not "
+                         "quantized; leave the key out",
+                         question->model.name,
+                         *question->model.quantized_by ? question->model.quantized_by
+                                                       : "no method named");
     if (request->plan_file ? !take_plan(request, decoder, &tokens, error)
                            : !mw_model_decoder(&question->model, decoder, error))
         return false;

@@ -81,8 +81,9 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "use N GPUs per node (default: all that the profile has)"},
     {MW_SETTINGS_BATCH, "batch", MW_SETTING_REAL, FIELD(micro_batch), 1e-3, 1e6, "auto", NULL,
      "N|auto",
-     "give each GPU micro-batches of N sequences (default auto: the fastest that fit; with "
-     "`run` at most 8 sequences per GPU and step)"},
+     "give each GPU micro-batches of N sequences; GPUs that share sequences by {tp} or {cp} have N "
+     "times their number together, so 0.125 is one sequence for 8 of them (default auto: the "
+     "fastest that fit; with `run` at most 8 sequences per GPU and step)"},
     {MW_SETTINGS_BATCH, "global-batch", MW_SETTING_WHOLE_COUNT, FIELD(global_batch), 1, 1e9, NULL,
      NULL, "N",
      "train on N sequences per step, all GPUs together (default: what {batch=N} gives; with auto "
