@@ -307,12 +307,20 @@ fixed_text(int which, const uint64_t fixed[CLI_FIXEDS])
                : cli_run_field_text(&cli_run_fixed[which], fixed[which]);
 }
 
+/* Nothing can be given for it; other options have a word for none of it, or all. */
+static bool
+has_no_word(const struct cli_run_field *row, uint64_t value)
+{
+    return cli_run_field_is_none(row, value) && row->kind != CLI_FIELD_TRAINED &&
+           row->kind != CLI_FIELD_REAL_OR_NONE;
+}
+
 static char *
 phrase_of(const struct cli_run_field *row, uint64_t value, const char *text)
 {
     bool option = g_str_has_prefix(row->what, "--");
 
-    if (cli_run_field_is_none(row, value) || (option && row->kind == CLI_FIELD_YES && !value))
+    if (has_no_word(row, value) || (option && row->kind == CLI_FIELD_YES && !value))
         return g_strdup_printf("no %s", row->what);
     if (option && row->kind == CLI_FIELD_YES)
         return g_strdup(row->what);
@@ -451,9 +459,8 @@ compare_fixed(const struct cli_training *training, struct fixed_differences *d)
         g_autofree char *is = fixed_text(i, now);
         g_autofree char *was = fixed_text(i, then->fixed);
         cli_run_course_add(d->all, what, is, was);
-        cli_run_course_add_again(d->now, what, cli_run_field_is_none(row, now[i]) ? NULL : is);
-        cli_run_course_add_again(d->then, what,
-                                 cli_run_field_is_none(row, then->fixed[i]) ? NULL : was);
+        cli_run_course_add_again(d->now, what, has_no_word(row, now[i]) ? NULL : is);
+        cli_run_course_add_again(d->then, what, has_no_word(row, then->fixed[i]) ? NULL : was);
         d->model |= is_of_model(i);
         d->state |= i == CLI_FIXED_OPTIMIZER;
     }
