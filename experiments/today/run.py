@@ -172,8 +172,11 @@ def used(row):
     said = []
     if "without flash" in row["attention"] or plain_xla:
         said += ["--set", "software.attention.kernel=unfused"]
-    if software_of(row) in ("megatron", "nanotron") and whole(row, "tp", 1) > 1:
-        said += ["--sequence-parallel", "on"]  # its scripts and configurations ask for it
+    # Scripts and configurations ask for it; torchtitan has no slices without it
+    # (torchtitan/models/llama3/infra/parallelize.py, apply_tp).
+    asks = software_of(row) in ("megatron", "nanotron") or row["source"] == "torchtitan"
+    if asks and whole(row, "tp", 1) > 1:
+        said += ["--sequence-parallel", "on"]
     if row["source"] == "flash-attention":  # its scripts take its own loss (training/README.md)
         said += ["--set", "software.memory.logit_bytes=2"]
     return said
