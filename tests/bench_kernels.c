@@ -371,7 +371,16 @@ attention_create(int64_t seq, int64_t heads, int64_t kv_heads)
     int64_t dim = 64, ld = (heads + 2 * kv_heads) * dim;
     size_t n = (size_t)(seq * ld);
     struct attention a = {
-        .shape = {1, seq, heads, kv_heads, dim, ld, ld, ld, heads * dim, 0.125f},
+        .shape = {.batch = 1,
+                  .seq = seq,
+                  .heads = heads,
+                  .kv_heads = kv_heads,
+                  .head_dim = dim,
+                  .ld_q = ld,
+                  .ld_k = ld,
+                  .ld_v = ld,
+                  .ld_o = heads * dim,
+                  .scale = 0.125f},
         .qkv = buffer(n * 2),
         .d_qkv = buffer(n * 2),
         .o = buffer(n * 2),
