@@ -722,6 +722,19 @@ def check_shrinking():
             yield f"{tokens} tokens: {said}"
 
 
+def check_one_split():
+    """One micro-batch sums no gradients, so a global batch may fit as one and not as two."""
+    words = ("-m gpt2-xl -H a100 --seq 256 -s ddp --software memwall "
+             "--activation-checkpoint-interval 1").split()
+    one, two = (simulate([*words, "--batch", batch, "--grad-accum", accum])
+                for batch, accum in (("2", "1"), ("1", "2")))
+    least, more = (answer["need_bytes"]["gpu"] for answer in (one, two))
+    between = ((least + more) / 2 + one["tiers"]["gpu"]["reserve_bytes"]) / 2 ** 30
+    asked = simulate([*words, "--global-batch", "2", "--set", f"gpu.memory_gib={between}"])
+    if least >= more or not asked["feasible"] or asked["need_bytes"]["gpu"] != least:
+        yield f"{least} and {more} bytes; {asked['feasible']}, {asked['need_bytes']}"
+
+
 def check_replicas():
     """Stages with unlike numbers of replicas cover all layers with at most all GPUs; they are said
     of PipeDream's own schedule alone."""
@@ -776,6 +789,7 @@ def tests():
     yield "more memory", check_more_memory()
     yield "shrinking batch of experts", check_shrinking()
     yield "replicas of stages", check_replicas()
+    yield "one split", check_one_split()
 
 
 if __name__ == "__main__":

@@ -43,17 +43,8 @@ stays_in_16_bits(const struct mw_model *model)
     return false;
 }
 
-static bool
-any_on(const struct mw_placement *placement, enum mw_tier tier)
-{
-    for (int i = 0; i < placement->count; i++)
-        if (placement->part[i].tier == tier)
-            return true;
-    return false;
-}
-
-/* Where the weights of layers are narrow, and each rank has all on its GPU: parts of parameters
- * have one type. */
+/* Where the weights of layers are narrow, and whole on each rank, none in host memory: parts of
+ * parameters have one type. */
 bool
 mw_sizing_widens_frozen(const struct mw_sizing *sizing)
 {
@@ -62,7 +53,7 @@ mw_sizing_widens_frozen(const struct mw_sizing *sizing)
 
     return sizing->hardware->memory_use.bytes_per_frozen > (double)sizing->element_bytes &&
            s->frozen_dtype != MW_DTYPE_NONE && !parts &&
-           !any_on(&s->placement[MW_STATE_PARAMETERS], MW_TIER_CPU) &&
+           !mw_placement_has(&s->placement[MW_STATE_PARAMETERS], MW_TIER_CPU) &&
            !stays_in_16_bits(sizing->model);
 }
 
