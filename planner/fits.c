@@ -38,9 +38,10 @@ mw_fits_in_some_parts(const struct mw_request *request, const struct mw_settings
     struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
     bool found = sizing && sizing->fits;
     bool open = s.tiles == MW_AUTO || s.logits_chunks == MW_AUTO;
-    bool hopeless = !sizing || !open || mw_fits_in_no_parts(sizing, &s);
+    if (sizing && !found && open && !mw_fits_in_no_parts(sizing, &s))
+        return mw_planner_has_room(request, &s, sizing);
     mw_sizing_free(sizing);
-    return found || (!hopeless && mw_planner_has_room(request, &s));
+    return found;
 }
 
 int64_t

@@ -345,7 +345,7 @@ survey_chunk(const struct mw_sizing *sizing, struct survey *survey, const struct
 
     survey->chunks[chunk->tier] = true;
     survey->chunk_params = MAX(survey->chunk_params, chunk->params);
-    survey->state_bytes = MAX(survey->state_bytes, mw_sizing_state_bytes(sizing, chunk));
+    survey->state_bytes = MAX(survey->state_bytes, chunk->state_bytes);
     survey->gradient_with_state |=
         chunk->tier == MW_TIER_NVME && sizing->gradient_home[chunk->first_tensor] == MW_TIER_NVME;
     survey->moves.state_streams |= moves.state_streams;
@@ -826,7 +826,7 @@ unsaved_bytes(const struct mw_sizing *sizing)
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
         const struct mw_chunk *chunk = &sizing->run_chunks[c];
         if (chunk->tier != MW_TIER_NVME)
-            bytes += chunk->times * mw_divide_up(mw_sizing_state_bytes(sizing, chunk), sharers);
+            bytes += chunk->times * mw_divide_up(chunk->state_bytes, sharers);
     }
     for (uint32_t t = 0; t < sizing->tensor_count; t++) {
         const struct mw_unit_tensor *tensor = mw_sizing_tensor(sizing, t);

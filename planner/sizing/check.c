@@ -747,7 +747,7 @@ check_shape(const struct mw_model *model, const struct mw_hardware *hardware,
 {
     struct mw_shape shape = mw_sizing_shape(model, settings, hardware);
 
-    return mw_model_walk_checked(model, &shape, walk, error);
+    return mw_sizing_walk(model, &shape, walk, error);
 }
 
 bool

@@ -29,6 +29,10 @@ bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *har
                      const struct mw_settings *settings, struct mw_model_walk *walk,
                      GError **error);
 
+/* As mw_model_walk_checked; the thread remembers the last ones. */
+bool mw_sizing_walk(const struct mw_model *model, const struct mw_shape *shape,
+                    struct mw_model_walk *walk, GError **error);
+
 /* The part of the check that does not depend on the machine. */
 bool mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings *settings,
                               GError **error);
@@ -73,10 +77,14 @@ bool mw_sizing_owners_broadcast(const struct mw_sizing *sizing);
 int64_t mw_sizing_carried_params(const struct mw_sizing *sizing,
                                  const struct mw_unit_tensor *tensor);
 
-/* Bytes of the home of a tensor's parameters or gradients, and of a chunk's state. */
+/* Elements of a trained tensor's state on one rank; of them those that Muon updates. */
+int64_t mw_sizing_state_of_rank(const struct mw_sizing *sizing,
+                                const struct mw_unit_tensor *tensor);
+int64_t mw_sizing_matrices_of_rank(const struct mw_sizing *sizing,
+                                   const struct mw_unit_tensor *tensor);
+/* Bytes of the home of a tensor's parameters or gradients. */
 int64_t mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
                              const struct mw_unit_tensor *tensor);
-int64_t mw_sizing_state_bytes(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
 
 /* Whether homes of the state lie in several tiers; else all lie in the first one's. */
 bool mw_sizing_splits(const struct mw_sizing *sizing, enum mw_state state);

@@ -615,27 +615,29 @@ struct mw_shape
 mw_sizing_shape(const struct mw_model *model, const struct mw_settings *settings,
                 const struct mw_hardware *hardware)
 {
-    return (struct mw_shape){
-        .sequences = (int64_t)(settings->micro_batch * (double)mw_settings_sharers(settings) + 0.5),
-        .seq = settings->seq,
-        .tp = settings->tp,
-        .sequence_parallel = settings->sequence_parallel == 1,
-        .cp = settings->cp,
-        .context = (enum mw_context)settings->cp_kind,
-        .ep = settings->ep,
-        .gate = settings->gate,
-        .capacity_factor = mw_settings_capacity_factor(settings),
-        .router_aux_loss = mw_settings_router_aux_loss(settings, model),
-        .router_z_loss = mw_settings_router_z_loss(settings, model),
-        .all_visit_one = hardware && hardware->memory_use.experts_whole,
-        .flash_attention = !hardware || hardware->gpu_flash_attention,
-        .scores_again = settings->scores_again == 1,
-        .dtype = settings->dtype,
-        .trained = trained_of(settings),
-        .frozen_dtype = settings->frozen_dtype,
-        .product_dtype = settings->matmul_dtype,
-        .kept_as = settings->kept_as,
-    };
+    struct mw_shape shape;
+
+    memset(&shape, 0, sizeof shape); /* walks are remembered by all of its bytes */
+    shape.sequences = (int64_t)(settings->micro_batch * (double)mw_settings_sharers(settings) + 0.5);
+    shape.seq = settings->seq;
+    shape.tp = settings->tp;
+    shape.sequence_parallel = settings->sequence_parallel == 1;
+    shape.cp = settings->cp;
+    shape.context = (enum mw_context)settings->cp_kind;
+    shape.ep = settings->ep;
+    shape.gate = settings->gate;
+    shape.capacity_factor = mw_settings_capacity_factor(settings);
+    shape.router_aux_loss = mw_settings_router_aux_loss(settings, model);
+    shape.router_z_loss = mw_settings_router_z_loss(settings, model);
+    shape.all_visit_one = hardware && hardware->memory_use.experts_whole;
+    shape.flash_attention = !hardware || hardware->gpu_flash_attention;
+    shape.scores_again = settings->scores_again == 1;
+    shape.dtype = settings->dtype;
+    shape.trained = trained_of(settings);
+    shape.frozen_dtype = settings->frozen_dtype;
+    shape.product_dtype = settings->matmul_dtype;
+    shape.kept_as = settings->kept_as;
+    return shape;
 }
 
 static int64_t

@@ -95,6 +95,7 @@ struct mw_chunk {
     uint32_t times;        /* in a run: how often it comes, each time in another block */
     int64_t matrix_params; /* elements that Muon updates; their matrices are all in this chunk */
     int64_t ranks;         /* struct mw_unit_tensor: the same of all its tensors that are trained */
+    int64_t state_bytes;   /* of its optimizer state */
 };
 
 /* What an update of a chunk by Muon does with its matrices, which are whole (orthogonal.c). */
