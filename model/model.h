@@ -289,6 +289,9 @@ void mw_model_walk(const struct mw_model *model, const struct mw_shape *shape,
 int64_t mw_model_copying_tail(const struct mw_model *model, const struct mw_shape *shape,
                               struct mw_operators *out);
 
+/* Whether all is the same but why there is no decoder for it. */
+bool mw_model_is_same(const struct mw_model *one, const struct mw_model *other);
+
 static inline bool
 mw_model_has_rms_norm(const struct mw_model *model)
 {

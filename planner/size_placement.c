@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/arithmetic.h"
-#include "planner/planner.h"
+#include "planner/known.h"
 
 #define TILES_MAX 64
 /* Tiles cut what is on its way, which each doubling halves: all that are left save no more than the
@@ -285,9 +285,8 @@ fill_gpu(const struct mw_request *request, struct mw_sizing *best, enum mw_state
     return best;
 }
 
-struct mw_sizing *
-mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
-                          GError **error)
+static struct mw_sizing *
+size_filled(const struct mw_request *request, const struct mw_settings *settings, GError **error)
 {
     struct mw_sizing *best = size_with_fewest(request, settings, error);
 
@@ -296,5 +295,22 @@ mw_planner_size_placement(const struct mw_request *request, const struct mw_sett
             best = fill_gpu(request, best, filled_first[i],
                             filled_first[i] == MW_STATE_OPTIMIZER &&
                                 settings->fills >> MW_STATE_GRADIENTS & 1);
+    return best;
+}
+
+struct mw_sizing *
+mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
+                          GError **error)
+{
+    struct mw_known *known = mw_known_of(request->model, request->hardware, settings);
+
+    if (known->placed) {
+        struct mw_settings s = *known->placed;
+        s.strategy = settings->strategy;
+        return mw_sizing_new(request->model, request->hardware, &s, error);
+    }
+    struct mw_sizing *best = size_filled(request, settings, error);
+    if (best && best->fits)
+        mw_known_keep_placed(known, best);
     return best;
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "planner/known.h"
 #include "study/evaluate.h"
 #include "study/known_steps.h"
 
@@ -62,9 +63,8 @@ free_plan(struct mw_choice *choice)
     g_clear_pointer(&choice->plan, mw_plan_free);
 }
 
-/* Steady step time, by a plan that says once what repeats; 0 if nothing repeats, or not exactly. */
 static double
-folded_step_s(const struct mw_sizing *sizing)
+find_folded_step_s(const struct mw_sizing *sizing)
 {
     struct mw_folds folds = mw_sizing_most_folds(sizing);
     struct mw_plan *plan =
@@ -77,6 +77,31 @@ folded_step_s(const struct mw_sizing *sizing)
     mw_engine_result_clear(&engine);
     mw_plan_free(plan);
     return step_s;
+}
+
+/* Steady step time, by a plan that says once what repeats; 0 if nothing repeats, or not exactly. */
+static double
+folded_step_s(const struct mw_sizing *sizing)
+{
+    struct mw_known *known = mw_known_of(sizing->model, sizing->hardware, &sizing->settings);
+
+    if (known->folded_step_s < 0)
+        known->folded_step_s = find_folded_step_s(sizing);
+    return known->folded_step_s;
+}
+
+/* The same by a plan that says all; INFINITY if the engine refuses it. */
+static double
+flat_step_s(const struct mw_sizing *sizing)
+{
+    struct mw_known *known = mw_known_of(sizing->model, sizing->hardware, &sizing->settings);
+
+    if (known->flat_step_s < 0) {
+        struct mw_plan *plan = mw_build_small_plan(sizing);
+        known->flat_step_s = plan ? mw_step_s(plan, sizing->hardware, false) : INFINITY;
+        mw_plan_free(plan);
+    }
+    return known->flat_step_s;
 }
 
 double
@@ -148,11 +173,8 @@ step_with(const struct mw_sizing *sizing, int64_t micro_batches)
     s.grad_accum = micro_batches;
     struct mw_sizing *other = mw_sizing_new(sizing->model, sizing->hardware, &s, NULL);
     double step_s = other && other->fits ? folded_step_s(other) : INFINITY;
-    if (step_s <= 0) {
-        struct mw_plan *plan = mw_build_small_plan(other);
-        step_s = plan ? mw_step_s(plan, sizing->hardware, false) : INFINITY;
-        mw_plan_free(plan);
-    }
+    if (step_s <= 0)
+        step_s = flat_step_s(other);
     mw_sizing_free(other);
     return step_s;
 }

@@ -1,7 +1,6 @@
 /* Walks over a model's operators that the thread remembers: a search sizes each micro-batch in many
  * placements, tiles and chunks. */
 #include <glib.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "planner/sizing/internal.h"
@@ -18,23 +17,6 @@ struct walks {
 
 static GPrivate walks_of_thread = G_PRIVATE_INIT(g_free);
 
-/* Of the bytes from one field up to another. */
-#define SAME(one, other, from, to)                                                                 \
-    (!memcmp(&(one)->from, &(other)->from,                                                         \
-             offsetof(struct mw_model, to) - offsetof(struct mw_model, from)))
-#define SAME_ROWS(one, other, rows, count)                                                         \
-    (!memcmp((one)->rows, (other)->rows, (size_t)(one)->count * sizeof *(one)->rows))
-
-/* All but text behind the tables, of which most rows are not used: a model has 60 KB. */
-static bool
-is_same(const struct mw_model *one, const struct mw_model *other)
-{
-    return SAME(one, other, name, turns) && SAME(one, other, mixed_layers, stacks) &&
-           SAME(one, other, described, mixes) && SAME(one, other, stored_as, why_not) &&
-           SAME_ROWS(one, other, turns, turn_count) && SAME_ROWS(one, other, stacks, stack_count) &&
-           SAME_ROWS(one, other, tensors, tensor_count) && SAME_ROWS(one, other, mixes, mix_count);
-}
-
 static struct walks *
 remembered(const struct mw_model *model)
 {
@@ -44,7 +26,7 @@ remembered(const struct mw_model *model)
         walks = g_new0(struct walks, 1);
         g_private_set(&walks_of_thread, walks);
     }
-    if (!is_same(&walks->model, model)) {
+    if (!mw_model_is_same(&walks->model, model)) {
         walks->model = *model;
         walks->count = walks->next = 0;
     }
