@@ -356,14 +356,28 @@ chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk)
     return ops + gathers_params(s, chunk) + mw_sizing_gathers_momentum(s, chunk);
 }
 
+/* Whether chunks have as many ops: most do as the one before them. */
+static bool
+are_alike(const struct mw_sizing *s, const struct mw_chunk *one, const struct mw_chunk *other)
+{
+    return one->tier == other->tier && one->ranks == other->ranks && !one->matrix_params &&
+           !other->matrix_params &&
+           s->gradient_home[one->first_tensor] == s->gradient_home[other->first_tensor] &&
+           s->param_home[one->first_tensor] == s->param_home[other->first_tensor];
+}
+
 static int64_t
 optimizer_ops(const struct mw_sizing *s)
 {
     bool apart = s->spread_params && s->dp > s->ep;    /* reduced over other ranks */
     int64_t ops = 1 + s->reduced_at_end * (1 + apart); /* all ranks agree on the norm */
+    int64_t each = 0;
 
-    for (uint32_t c = 0; c < s->run_chunk_count; c++)
-        ops += s->run_chunks[c].times * chunk_ops(s, &s->run_chunks[c]);
+    for (uint32_t c = 0; c < s->run_chunk_count; c++) {
+        const struct mw_chunk *chunk = &s->run_chunks[c];
+        each = c && are_alike(s, chunk - 1, chunk) ? each : chunk_ops(s, chunk);
+        ops += chunk->times * each;
+    }
     return mw_settings_stashes(&s->settings) ? s->settings.grad_accum * ops : ops;
 }
 

@@ -618,7 +618,8 @@ mw_sizing_shape(const struct mw_model *model, const struct mw_settings *settings
     struct mw_shape shape;
 
     memset(&shape, 0, sizeof shape); /* walks are remembered by all of its bytes */
-    shape.sequences = (int64_t)(settings->micro_batch * (double)mw_settings_sharers(settings) + 0.5);
+    shape.sequences =
+        (int64_t)(settings->micro_batch * (double)mw_settings_sharers(settings) + 0.5);
     shape.seq = settings->seq;
     shape.tp = settings->tp;
     shape.sequence_parallel = settings->sequence_parallel == 1;
@@ -707,6 +708,7 @@ set_stage(struct mw_sizing *sizing, int64_t stage)
     sizing->stretches = mw_settings_stretches(&sizing->settings);
     sizing->first_layer = begin / sizing->stretches;
     sizing->layers = layers_of(sizing->model, &sizing->settings, stage);
+    sizing->names_recomputed = !mw_layer_set_is_empty(&sizing->settings.recompute_set);
     sizing->micro_batches_in_flight = mw_sizing_passes_in_flight(sizing);
 }
 

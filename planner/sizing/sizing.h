@@ -271,6 +271,7 @@ struct mw_sizing {
                                       * each; 0: of none */
     int64_t micro_batches_in_flight; /* whose backward is still to come, at most; of several
                                       * stretches their passes */
+    bool names_recomputed;           /* settings.recompute_set is not empty */
     int64_t dp_ranks_per_node;       /* members of one data-parallel group in a node, */
     int64_t shards_per_node, replicas_per_node; /* and of one group of each kind of these */
     int64_t tp_ranks_per_node;                  /* members of one tensor-slicing group in a node */
