@@ -1097,7 +1097,7 @@ mw_model_walk(const struct mw_model *model, const struct mw_shape *shape, struct
     }
 }
 
-/* --- comparing ---------------------------------------------------------------------------------- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 /* Of the bytes from one field up to another. */
 #define SAME(one, other, from, to)                                                                 \

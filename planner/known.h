@@ -19,8 +19,8 @@ struct mw_known {
 };
 
 /* What is known of these settings: all that decides is compared, but for the strategy what its row
- * partitions.  Nothing, if they are new, or forgotten for others.  It is there until the thread asks
- * for others. */
+ * partitions.  Nothing, if they are new, or were forgotten for others.  It is there until the
+ * thread asks for others. */
 struct mw_known *mw_known_of(const struct mw_model *model, const struct mw_hardware *hardware,
                              const struct mw_settings *settings);
 void mw_known_keep_placed(struct mw_known *known, const struct mw_sizing *sizing);

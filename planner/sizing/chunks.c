@@ -432,7 +432,7 @@ mw_sizing_take_chunks(struct mw_sizing *sizing, struct mw_chunk *chunks)
     sizing->run_chunk_count = sizing->chunk_count;
 }
 
-/* --- what there is ------------------------------------------------------------------------------ */
+/* --- what there is ---------------------------------------------------------------------------- */
 
 bool
 mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk)
