@@ -265,11 +265,17 @@ mw_optimizer_state_bytes(int kind, int64_t elements)
 }
 
 double
+mw_optimizer_moved_bytes(double state_bytes, double element_bytes, bool keeps_parameter)
+{
+    return 2 * state_bytes + (keeps_parameter ? 2 : 3) * element_bytes;
+}
+
+double
 mw_optimizer_fused_bytes(int kind)
 {
     double state = (double)mw_optimizer_state_bytes(kind, MW_KEPT_BLOCK) / MW_KEPT_BLOCK;
 
-    return 2 * state + 2.0 * (mw_optimizer_keeps(kind, MW_KEPT_PARAMETER) ? 2 : 3);
+    return mw_optimizer_moved_bytes(state, 2, mw_optimizer_keeps(kind, MW_KEPT_PARAMETER));
 }
 
 int64_t

@@ -112,11 +112,11 @@ double
 mw_update_bytes(const struct mw_settings *settings, const struct mw_hardware *hardware,
                 double state_bytes)
 {
-    double element = (double)mw_dtype_element_bytes(settings->dtype);
-    bool reads_parameter = mw_updates_in_place(settings, hardware) ||
-                           !mw_optimizer_keeps(settings->optimizer, MW_KEPT_PARAMETER);
+    bool keeps_parameter = mw_optimizer_keeps(settings->optimizer, MW_KEPT_PARAMETER) &&
+                           !mw_updates_in_place(settings, hardware);
 
-    return 2 * state_bytes + (reads_parameter ? 3 : 2) * element;
+    return mw_optimizer_moved_bytes(state_bytes, (double)mw_dtype_element_bytes(settings->dtype),
+                                    keeps_parameter);
 }
 
 double
