@@ -52,7 +52,8 @@ struct mw_memory_use {
     double buckets;            /* of them at once */
     double gradient_copies;    /* of replicated gradients, in the buckets that are all-reduced */
     double bytes_per_gradient; /* on the GPU, as they are kept; a plan may keep fewer */
-    double update_bytes_per_gradient; /* with its copies, as updates of fp32 parameters take it */
+    double update_bytes_per_gradient; /* with its copies, as updates of fp32 parameters take it; */
+    double update_bytes_per_whole_gradient; /* and where no state is partitioned; 0: as many */
     double foreach_share;       /* of updates that take all parameters as a list, and copy of all
                                  * (plan/optimizers.h) */
     bool updates_flat_tensor;   /* what a rank updates is one tensor */

@@ -227,6 +227,8 @@ static const struct mw_profile_key keys[] = {
     MEMORY("update_gradient_bytes", "bytes", update_bytes_per_gradient, 1, 64,
            "of a gradient, with its copies, while a parameter is updated on the GPU that has an "
            "fp32 copy; default: as gradients are kept"),
+    MEMORY("update_gradient_bytes_whole", "bytes", update_bytes_per_whole_gradient, 1, 64,
+           "the same where no state is partitioned; default: as update_gradient_bytes"),
     MEMORY("update_foreach_share", "", foreach_share, 0, 1,
            "share of updates that take all parameters as a list, as PyTorch's foreach does, and "
            "copy of all; fused kernels copy nothing; default: 0"),

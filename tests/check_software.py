@@ -112,6 +112,7 @@ MEMORY = {
     "memory.embedding_unblocked": ("true", f"{SMALL} -s ddp --optimizer adamw-8bit",
                                    "more moments", None),
     "memory.update_gradient_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
+    "memory.update_gradient_bytes_whole": ("64", f"{SMALL} -s ddp", "the update's copies", None),
     "memory.update_foreach_share": ("1", f"{SMALL} -s ddp --grad-accum 1 "
                                     "--activation-checkpoint-interval 1 "
                                     "--set software.memory.caching=true",
@@ -452,8 +453,12 @@ MOMENTS = [
     ("hf-trainer", "--batch 2 --grad-accum 1 --set software.memory.logit_forward_bytes=4",
      at_loss(8192, 12, 0, 12, ONE_LAYER)),
     # DeepSpeed's model is in 16 bits.
-    ("deepspeed", "--batch 2 --grad-accum 1 --set software.memory.update_gradient_bytes=2",
+    ("deepspeed", "--batch 2 --grad-accum 1 --set software.memory.update_gradient_bytes_whole=2",
      14 * (PARAMS_3B + 8192 * 128256) + 2 * 8192 * WIDTH_3B * (LAYERS_3B + 3)),
+    # At stage 0 its update has gradients thrice, 2, 4 and 4 bytes; in stage 1 twice.
+    ("deepspeed", "--batch 0.125 --grad-accum 1", (14 + 10) * PARAMS_3B),
+    ("deepspeed", "-s zero1 --batch 0.125 --grad-accum 1 --set software.memory.buckets=0",
+     (14 + 8) * PARAMS_3B),
     # When few tokens have come back to the embedding there are two gradients of it, and all others;
     # and casts, if they stay.  Beside sums both are new.
     ("hf-trainer", "--batch 0.125 --grad-accum 1", in_update() + 4 * TABLE_3B + 8 * 512 * WIDTH_3B),
@@ -948,8 +953,9 @@ def check_refusals(box):
         "--set software.operators.shar=1": ["did you mean [operators] share"],
         # All words of the name, or its first one.
         "--set software.memory.sum_type=made": ["did you mean [memory] gradient_sum_type?"],
-        "--set software.memory.update_bytes=6": ["[memory] update_gradient_bytes (bytes)?"],
-        "--set software.memory.update_lists=1": ["gradient_bytes (bytes) or update_foreach_share"],
+        "--set software.memory.update_bytes=6": ["[memory] update_gradient_bytes (bytes) or "],
+        "--set software.memory.update_lists=1": ["gradient_bytes_whole (bytes) or "
+                                                 "update_foreach_share"],
         "--set software.memory.fp32_in_place=true": ["did you mean [memory] update_fp32_in_place?"],
         "--set software.memory.update_flat=true":
             ["did you mean [memory] update_flat_tensor or update_flat_parts?"],

@@ -357,11 +357,21 @@ copied_parameters(const struct mw_sizing *sizing, double params)
                 copied_bytes(sizing, optimizer, fmin(params, matrices), false));
 }
 
+/* Of a gradient with its copies, as the update takes it. */
+static double
+updated_gradient_bytes(const struct mw_sizing *sizing)
+{
+    const struct mw_memory_use *use = &sizing->hardware->memory_use;
+    bool whole = !sizing->optimizer_partitioned && use->update_bytes_per_whole_gradient > 0;
+
+    return whole ? use->update_bytes_per_whole_gradient : use->update_bytes_per_gradient;
+}
+
 /* Gradients of another type than the one that they are kept in, 16 bits: of an fp32 parameter. */
 static double
 copied_gradients(const struct mw_sizing *sizing, double params)
 {
-    double more = sizing->hardware->memory_use.update_bytes_per_gradient - gradient_bytes(sizing);
+    double more = updated_gradient_bytes(sizing) - gradient_bytes(sizing);
     bool wider = sizing->settings.dtype != MW_DTYPE_FP32 &&
                  mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
 
