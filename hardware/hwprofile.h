@@ -82,6 +82,7 @@ struct mw_memory_use {
     bool checkpoints_whole;         /* each tensor slice keeps all of an activation checkpoint */
     bool experts_whole; /* spread experts have room for all tokens of the GPUs that share them */
     double bytes_per_softmax; /* kept of a stored score beside what a product reads; 0: nothing */
+    double bytes_per_cap;     /* and of one that tanh caps */
     double activations_kept;  /* without recomputation, as a multiple of those counted; 0: the
                                  * bound of eager frameworks */
     double wide_bytes_kept; /* more, of a token and an element of the hidden size, of a layer whose

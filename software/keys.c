@@ -99,6 +99,12 @@ static const struct mw_profile_key keys[] = {
     {"operators", "loss_bytes", "bytes",
      "that the loss moves per logit, forward and backward, with the cast to fp32 if it makes one",
      1, 1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_logit), 0, 0, NULL},
+    {"operators", "cap_forward_bytes", "bytes",
+     "that capping by tanh moves in forward, per logit of a model that caps these (Gemma 2), and "
+     "per score that is stored; default: none",
+     1, 0, 100, false, -1, MW_VALUE_REAL, AT(forward_bytes_per_cap), 0, 0, NULL},
+    {"operators", "cap_backward_bytes", "bytes", "the same in backward; default: none", 1, 0, 100,
+     false, -1, MW_VALUE_REAL, AT(backward_bytes_per_cap), 0, 0, NULL},
     {"operators", "kernels", "", "kernels launched for each one that fused software launches", 1, 1,
      100, true, -1, MW_VALUE_REAL, AT(launch_kernels), 0, 0, NULL},
     {"operators", "host_us", "us",
@@ -274,6 +280,11 @@ static const struct mw_profile_key keys[] = {
            "logit"),
     MEMORY("logit_forward_bytes", "bytes", forward_bytes_per_logit, 1, 64,
            "of them while the loss is computed, before its gradients; default: as many"),
+    {"memory", "cap_bytes", "bytes",
+     "kept from forward to backward of a logit, or stored score, that tanh caps (Gemma 2); "
+     "default: "
+     "none",
+     1, 0, 16, false, -1, MW_VALUE_REAL, AT(bytes_per_cap), 0, 0, NULL},
     {"memory", "logits_whole", "",
      "whether the loss is computed of all tokens at once; else in as many chunks as memory asks "
      "for",

@@ -186,8 +186,8 @@ more_scores(const struct mw_sizing *sizing)
 
     if (softmax <= (double)sizing->element_bytes || !mw_sizing_activation_sets(sizing))
         return 0;
-    return (softmax - planned) * (double)mw_sizing_kept_scores(sizing) *
-           (double)mw_sizing_activation_sets(sizing);
+    return (more + sizing->hardware->memory_use.bytes_per_cap) *
+           (double)mw_sizing_kept_scores(sizing) * (double)mw_sizing_activation_sets(sizing);
 }
 
 /* Of what the software keeps more than the plan, what is of a group alone: no other layers keep
