@@ -95,6 +95,9 @@ struct mw_memory_use {
     int gradients_stay;      /* enum mw_gradients_stay */
     double tensors_beside;   /* whose gradients are there at once where the update runs beside
                                * backward; 0: of as many layers as the plan has */
+    double whole_blocks;     /* whose parameters are whole at once in backward, where these are
+                               * gathered block by block; 0: as planned, part by part */
+    bool ends_stay;          /* whole meanwhile, parameters that are in no layer */
     bool update_frees_others; /* gradients that the rank does not update, before it does */
 };
 

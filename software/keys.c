@@ -329,6 +329,15 @@ static const struct mw_profile_key keys[] = {
     MEMORY("beside_tensors", "", tensors_beside, 0, 1000,
            "tensors whose gradients are there at once where the update runs beside backward and "
            "frees each as it takes it; default: those of as many layers as the plan counts"),
+    MEMORY("whole_blocks", "", whole_blocks, 0, 16,
+           "blocks of the model whose parameters are whole at once in backward, of software that "
+           "gathers and reduces block by block where gradients are partitioned: of one of them "
+           "gradients are there as they are made, and of another as they are reduced; default: as "
+           "planned, part by part"),
+    {"memory", "ends_stay", "",
+     "whether then all that is in no layer is one block, which stays whole from forward to the end "
+     "of backward; else the embedding and the logits' weight are a block each",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.ends_stay), 0, 0, NULL},
     {"memory", "update_frees_others", "",
      "whether the update begins by freeing gradients that are not partitioned and that the rank "
      "does not update",
