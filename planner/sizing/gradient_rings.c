@@ -85,25 +85,13 @@ lengthen(struct mw_sizing *sizing, enum mw_tier tier, int64_t parts)
     sizing->shared[tier].end += bytes;
 }
 
-/* Likewise of software that has those of whole blocks on their way. */
-static double
-parts_of_blocks(const struct mw_sizing *sizing)
-{
-    int64_t bytes = part_bytes(sizing, MW_TIER_GPU);
-
-    if (!mw_sizing_has_blocks(sizing) || !bytes)
-        return INFINITY;
-    double held = mw_sizing_blocks(sizing, MW_BLOCKS_LAYER).gradients;
-    return floor(fmax(0, held - mw_sizing_planned_blocks(sizing).gradients) / (double)bytes);
-}
-
 void
 mw_sizing_lengthen_rings(struct mw_sizing *sizing)
 {
     static const enum mw_tier tiers[] = {MW_TIER_GPU, MW_TIER_CPU};
     double helps = (double)(parts_of_layer(sizing) + 1 - MW_GRADIENT_RING);
 
-    helps = fmin(fmin(helps, parts_of_buckets(sizing)), parts_of_blocks(sizing));
+    helps = fmin(helps, parts_of_buckets(sizing));
     for (size_t t = 0; sizing->fits && t < G_N_ELEMENTS(tiers); t++)
         if (part_bytes(sizing, tiers[t])) {
             double parts = fmin(helps, parts_with_room(sizing, tiers[t]));
