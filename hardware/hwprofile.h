@@ -52,7 +52,8 @@ struct mw_memory_use {
     double buckets;            /* of them at once */
     double gradient_copies;    /* of replicated gradients, in the buckets that are all-reduced */
     double bytes_per_gradient; /* on the GPU, as they are kept; a plan may keep fewer */
-    double update_bytes_per_gradient; /* with its copies, as updates of fp32 parameters take it */
+    double update_bytes_per_gradient; /* with its copies, as updates of fp32 parameters take it; */
+    double update_bytes_per_whole_gradient; /* and where no state is partitioned; 0: as many */
     double foreach_share;       /* of updates that take all parameters as a list, and copy of all
                                  * (plan/optimizers.h) */
     bool updates_flat_tensor;   /* what a rank updates is one tensor */
@@ -81,6 +82,7 @@ struct mw_memory_use {
     bool checkpoints_whole;         /* each tensor slice keeps all of an activation checkpoint */
     bool experts_whole; /* spread experts have room for all tokens of the GPUs that share them */
     double bytes_per_softmax; /* kept of a stored score beside what a product reads; 0: nothing */
+    double bytes_per_cap;     /* and of one that tanh caps */
     double activations_kept;  /* without recomputation, as a multiple of those counted; 0: the
                                  * bound of eager frameworks */
     double wide_bytes_kept; /* more, of a token and an element of the hidden size, of a layer whose
@@ -93,6 +95,9 @@ struct mw_memory_use {
     int gradients_stay;      /* enum mw_gradients_stay */
     double tensors_beside;   /* whose gradients are there at once where the update runs beside
                                * backward; 0: of as many layers as the plan has */
+    double whole_blocks;     /* whose parameters are whole at once in backward, where these are
+                               * gathered block by block; 0: as planned, part by part */
+    bool ends_stay;          /* whole meanwhile, parameters that are in no layer */
     bool update_frees_others; /* gradients that the rank does not update, before it does */
 };
 

@@ -110,6 +110,8 @@ struct mw_model {
     bool bare;             /* no product follows the last norm */
     int64_t classes;       /* which that product tells apart; 0: the tokens of the vocabulary */
     bool plain_norms;      /* norms have no parameters (OLMo) */
+    bool capped_logits;    /* tanh caps them, cap * tanh(x / cap) (Gemma 2) */
+    bool capped_scores;    /* likewise those of attention */
     /* Layers of kinds that do not take turns as window and dense_layers say.  Where each layer's
      * kind is known, and they are no more kinds than a plan has (enum mw_block_kind), turns has it,
      * for more layers again from the start: a number of a stack, or with no stacks an enum

@@ -561,6 +561,7 @@ struct mw_step_shape {
     bool only_simulated;   /* its software moves data as no executor does */
     bool score_bias; /* attention adds a bias to its scores, which some software then stores */
     bool dropout;    /* it drops some of them */
+    bool capped_logits, capped_scores; /* tanh caps these */
     bool rms_norm, rotary, gated; /* the model has RMSNorm, rotary positions, a gated MLP: software
                                    * computes these in few kernels or many */
     bool has_decoder;             /* if false, no executor runs the model */

@@ -86,6 +86,8 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->gated = mw_plan_reader_skip(reader, "gated");
     shape->score_bias = mw_plan_reader_skip(reader, "score-bias");
     shape->dropout = mw_plan_reader_skip(reader, "dropout");
+    shape->capped_logits = mw_plan_reader_skip(reader, "capped-logits");
+    shape->capped_scores = mw_plan_reader_skip(reader, "capped-scores");
     shape->sequence_parallel = mw_plan_reader_skip(reader, "sequence-parallel");
     shape->tensor_overlap = mw_plan_reader_skip(reader, "tensor-overlap");
     shape->tensor_parts = mw_plan_reader_skip(reader, "tensor-parts");

@@ -184,6 +184,8 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_flag(writer, " gated", shape->gated);
     put_flag(writer, " score-bias", shape->score_bias);
     put_flag(writer, " dropout", shape->dropout);
+    put_flag(writer, " capped-logits", shape->capped_logits);
+    put_flag(writer, " capped-scores", shape->capped_scores);
     put_flag(writer, " sequence-parallel", shape->sequence_parallel);
     put_flag(writer, " tensor-overlap", shape->tensor_overlap);
     put_flag(writer, " tensor-parts", shape->tensor_parts);

@@ -248,6 +248,25 @@ note_attention(const struct mw_answer *answer, GPtrArray *notes)
                                         100 * share));
 }
 
+/* PyTorch's kernels of attention take no cap; that of FlashAttention does since version 2.6
+ * (huggingface/transformers pull 31887). */
+static void
+note_caps(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_hardware *hardware = sizing->hardware;
+
+    if (!question->software || !sizing->model->capped_scores || !hardware->gpu_flash_attention ||
+        !(hardware->memory_use.bytes_per_logit > 0))
+        return;
+    g_ptr_array_add(
+        notes, g_strdup_printf("%s caps attention's scores by tanh, which "
+                               "scaled_dot_product_attention leaves out: transformers recommends "
+                               "eager attention to train it, which stores the scores "
+                               "(software.attention.kernel=unfused plans that); FlashAttention has "
+                               "the cap since version 2.6",
+                               sizing->model->name));
+}
+
 /* A training has whole steps. */
 static void
 note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
@@ -847,6 +866,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_quantization(&question->model, &sizing->settings, notes);
     note_stored_type(&question->model, &sizing->settings, notes);
     note_attention(answer, notes);
+    note_caps(question, sizing, notes);
     note_tokens(r, question->settings.tokens, notes);
     mw_note_idle(&question->settings, sizing, notes);
     note_interval(&question->settings, sizing, notes);

@@ -138,6 +138,24 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
     r->activation_device = device_of(plan, MW_PURPOSE_ACTIVATION_CHECKPOINTS);
 }
 
+/* The stage of a pipeline that needs most of a GPU, which answers are of. */
+static uint32_t
+fullest_program(const struct mw_plan *plan)
+{
+    int64_t bytes[MW_TIER_COUNT][MW_PURPOSE_COUNT], most = -1;
+    uint32_t fullest = 0;
+
+    for (uint32_t p = 0; p < plan->program_count; p++) {
+        int64_t all = 0;
+        mw_plan_count_bytes(plan, p, bytes);
+        for (int purpose = 0; purpose < MW_PURPOSE_COUNT; purpose++)
+            all += bytes[MW_TIER_GPU][purpose];
+        fullest = all > most ? p : fullest;
+        most = MAX(most, all);
+    }
+    return fullest;
+}
+
 /* Compares the plan's peaks with this machine, which may not be the one that the plan was made
  * for. */
 static void
@@ -164,9 +182,11 @@ fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_
         r->limiting_tier = g_strdup(mw_tier_name(t));
         r->short_bytes = need - capacity;
     }
+    uint32_t fullest = fullest_program(plan);
     for (uint32_t s = 0; s < plan->slot_count; s++) {
         int64_t *largest = &r->tiers[plan->slots[s].tier].largest_request_bytes;
-        *largest = MAX(*largest, plan->slots[s].size_bytes);
+        if (plan->slots[s].program == fullest)
+            *largest = MAX(*largest, plan->slots[s].size_bytes);
     }
 }
 
@@ -175,7 +195,7 @@ fill_ledger(const struct mw_plan *plan, struct mw_result *r)
 {
     int64_t bytes[MW_TIER_COUNT][MW_PURPOSE_COUNT];
 
-    mw_plan_count_bytes(plan, 0, bytes);
+    mw_plan_count_bytes(plan, fullest_program(plan), bytes);
     r->ledger = g_new0(struct mw_result_ledger_row, MW_TIER_COUNT * MW_PURPOSE_COUNT);
     for (int t = 0; t < MW_TIER_COUNT; t++)
         for (int p = 0; p < MW_PURPOSE_COUNT; p++)

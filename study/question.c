@@ -137,8 +137,9 @@ mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
     const struct mw_step_shape *shape = &plan->shape;
     enum mw_strategy strategy = MW_STRATEGY_AUTO;
 
-    question->uses = (struct mw_model_uses){shape->rms_norm, shape->rotary, shape->gated,
-                                            shape->score_bias, shape->dropout};
+    question->uses = (struct mw_model_uses){
+        shape->rms_norm, shape->rotary,        shape->gated,        shape->score_bias,
+        shape->dropout,  shape->capped_logits, shape->capped_scores};
     if (plan->strategy && mw_strategy_parse(plan->strategy, &strategy, NULL))
         question->strategies[0] = strategy;
     question->strategy_count = 1;

@@ -337,6 +337,8 @@ shape_of(const struct mw_sizing *sizing)
         .gated = mw_model_is_gated(sizing->model),
         .score_bias = sizing->model->family && sizing->model->family->score_bias,
         .dropout = sizing->model->dropout,
+        .capped_logits = sizing->model->capped_logits,
+        .capped_scores = sizing->model->capped_scores,
         .updates_in_place = mw_updates_in_place(s, sizing->hardware),
         .only_simulated = sizing->reduced_at_end || sizing->gradients_swapped ||
                           mw_updates_in_place(s, sizing->hardware) ||

@@ -24,6 +24,7 @@ static const struct {
     [MW_BESIDE_FROZEN] = {MW_TIER_GPU, "frozen weights in fp32"},
     [MW_BESIDE_MOMENTS] = {MW_TIER_GPU, "more moments"},
     [MW_BESIDE_ADDED] = {MW_TIER_GPU, "gradients to be added up"},
+    [MW_BESIDE_BLOCKS] = {MW_TIER_GPU, "whole blocks"},
     [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
     [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more host gradients"},
     [MW_BESIDE_HOST_PARAMETERS] = {MW_TIER_CPU, "updated host parameters"},
@@ -177,17 +178,19 @@ more_logits(const struct mw_sizing *sizing)
 }
 
 /* A softmax in fp32 keeps its result beside the one in 16 bits that the product with the values
- * reads.  With dropout the plan has two of the latter, of which such a softmax needs one alone. */
+ * reads.  With dropout the plan has two of the latter, of which such a softmax needs one alone.
+ * A cap keeps one of its own. */
 static double
 more_scores(const struct mw_sizing *sizing)
 {
     double softmax = sizing->hardware->memory_use.bytes_per_softmax;
     double planned = sizing->model->dropout ? (double)sizing->element_bytes : 0;
+    double more = softmax > (double)sizing->element_bytes ? softmax - planned : 0;
 
-    if (softmax <= (double)sizing->element_bytes || !mw_sizing_activation_sets(sizing))
+    if (!mw_sizing_activation_sets(sizing))
         return 0;
-    return (softmax - planned) * (double)mw_sizing_kept_scores(sizing) *
-           (double)mw_sizing_activation_sets(sizing);
+    return (more + sizing->hardware->memory_use.bytes_per_cap) *
+           (double)mw_sizing_kept_scores(sizing) * (double)mw_sizing_activation_sets(sizing);
 }
 
 /* Of what the software keeps more than the plan, what is of a group alone: no other layers keep
@@ -357,11 +360,21 @@ copied_parameters(const struct mw_sizing *sizing, double params)
                 copied_bytes(sizing, optimizer, fmin(params, matrices), false));
 }
 
+/* Of a gradient with its copies, as the update takes it. */
+static double
+updated_gradient_bytes(const struct mw_sizing *sizing)
+{
+    const struct mw_memory_use *use = &sizing->hardware->memory_use;
+    bool whole = !sizing->optimizer_partitioned && use->update_bytes_per_whole_gradient > 0;
+
+    return whole ? use->update_bytes_per_whole_gradient : use->update_bytes_per_gradient;
+}
+
 /* Gradients of another type than the one that they are kept in, 16 bits: of an fp32 parameter. */
 static double
 copied_gradients(const struct mw_sizing *sizing, double params)
 {
-    double more = sizing->hardware->memory_use.update_bytes_per_gradient - gradient_bytes(sizing);
+    double more = updated_gradient_bytes(sizing) - gradient_bytes(sizing);
     bool wider = sizing->settings.dtype != MW_DTYPE_FP32 &&
                  mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
 
@@ -594,6 +607,7 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_CASTS] = cast_copies(sizing),
         [MW_BESIDE_FROZEN] = frozen_in_fp32(sizing),
         [MW_BESIDE_ADDED] = mw_sizing_added_gradients(sizing),
+        [MW_BESIDE_BLOCKS] = mw_sizing_more_blocks(sizing),
         [MW_BESIDE_ACTIVATIONS] = activations + more_scores(sizing),
     };
     for (int what = 0; what < MW_BESIDE_COUNT; what++) {

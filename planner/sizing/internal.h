@@ -168,6 +168,26 @@ double mw_sizing_added_gradients(const struct mw_sizing *sizing);
 /* Share of layers whose activations are kept: all without recomputation. */
 double mw_sizing_kept_share(const struct mw_sizing *sizing);
 
+/* --- planner/sizing/blocks.c --- */
+/* Whether the software gathers and reduces whole blocks; bytes of parameters and gradients that are
+ * on their way then, when backward is there; those of the plan's buffers, for which they stand; and
+ * by how much they are more, at most. */
+enum mw_block_moment {
+    MW_BLOCKS_LOSS,
+    MW_BLOCKS_LOGITS,     /* the product's backward */
+    MW_BLOCKS_LAST_LAYER, /* with which backward of layers begins */
+    MW_BLOCKS_LAYER,
+    MW_BLOCKS_HEAD, /* the embedding's backward */
+    MW_BLOCK_MOMENT_COUNT
+};
+struct mw_blocks {
+    double params, gradients;
+};
+bool mw_sizing_has_blocks(const struct mw_sizing *sizing);
+struct mw_blocks mw_sizing_blocks(const struct mw_sizing *sizing, enum mw_block_moment moment);
+struct mw_blocks mw_sizing_planned_blocks(const struct mw_sizing *sizing);
+double mw_sizing_more_blocks(const struct mw_sizing *sizing);
+
 /* Sets what the software takes beside the slots, once these are summed up. */
 void mw_sizing_set_beside(struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */

@@ -157,6 +157,7 @@ enum { /* of the ledger, then of what the software has beside it */
        PARAMETERS,
        GRADIENTS,
        GRADIENT_BUFFERS,
+       PARAMETER_BUFFERS,
        OPTIMIZER_BUFFERS,
        LEDGER_KINDS,
        BUCKETS = LEDGER_KINDS,
@@ -167,6 +168,7 @@ enum { /* of the ledger, then of what the software has beside it */
        MORE_ACTIVATIONS,
        CASTS,
        ADDED,
+       BLOCKS,
        KINDS
 };
 static const int names[KINDS] = {
@@ -177,6 +179,7 @@ static const int names[KINDS] = {
     [PARAMETERS] = MW_PURPOSE_PARAMETERS,
     [GRADIENTS] = MW_PURPOSE_GRADIENTS,
     [GRADIENT_BUFFERS] = MW_PURPOSE_GRADIENT_BUFFERS,
+    [PARAMETER_BUFFERS] = MW_PURPOSE_PARAMETER_BUFFERS,
     [OPTIMIZER_BUFFERS] = MW_PURPOSE_OPTIMIZER_BUFFERS,
     [BUCKETS] = MW_BESIDE_BUCKETS,
     [WIDER_GRADIENTS] = MW_BESIDE_GRADIENTS,
@@ -186,6 +189,7 @@ static const int names[KINDS] = {
     [MORE_ACTIVATIONS] = MW_BESIDE_ACTIVATIONS,
     [CASTS] = MW_BESIDE_CASTS,
     [ADDED] = MW_BESIDE_ADDED,
+    [BLOCKS] = MW_BESIDE_BLOCKS,
 };
 
 struct moment { /* bytes that are alive */
@@ -282,6 +286,20 @@ take_casts(const struct step *step, struct moment *moment, bool forward, double 
         moment->of[CASTS] = step->casts * fmin(1, share + step->group);
 }
 
+/* Of the plan's buffers for parts what whole blocks need then, and what these need beyond them. */
+static void
+take_blocks(const struct step *step, struct moment *moment, enum mw_block_moment when)
+{
+    if (!mw_sizing_has_blocks(step->sizing))
+        return;
+    struct mw_blocks plan = mw_sizing_planned_blocks(step->sizing);
+    struct mw_blocks blocks = mw_sizing_blocks(step->sizing, when);
+    moment->of[PARAMETER_BUFFERS] -= fmax(0, plan.params - blocks.params);
+    moment->of[GRADIENT_BUFFERS] = fmin(moment->of[GRADIENT_BUFFERS], blocks.gradients);
+    moment->of[BLOCKS] =
+        fmax(0, blocks.params - plan.params) + fmax(0, blocks.gradients - plan.gradients);
+}
+
 /* Where the update runs beside backward it may be anywhere. */
 static void
 leave_update(const struct step *step, struct moment *moment)
@@ -333,6 +351,7 @@ in_loss(const struct step *step)
     struct moment moment =
         around_loss(step, step->sizing->hardware->memory_use.forward_bytes_per_logit);
 
+    take_blocks(step, &moment, MW_BLOCKS_LOSS);
     take_gradients(step, &moment, gradients_of_chunks(step));
     take_casts_of_loss(step, &moment, true);
     return moment;
@@ -343,6 +362,7 @@ behind_loss(const struct step *step)
 {
     struct moment moment = around_loss(step, 0);
 
+    take_blocks(step, &moment, MW_BLOCKS_LOSS);
     take_gradients(step, &moment, gradients_of_chunks(step));
     take_casts_of_loss(step, &moment, false);
     return moment;
@@ -354,6 +374,7 @@ in_logits(const struct step *step)
 {
     struct moment moment = around_loss(step, (double)step->sizing->element_bytes);
 
+    take_blocks(step, &moment, MW_BLOCKS_LOGITS);
     take_gradients(step, &moment, gradients_of_loss(step->sizing));
     take_casts_of_loss(step, &moment, false);
     moment.of[ADDED] += added_at_loss(step->sizing);
@@ -364,6 +385,7 @@ in_logits(const struct step *step)
 struct way {
     double kept, checkpoints; /* shares of all */
     double gradients;         /* bytes */
+    bool begun;               /* beyond the last layer */
 };
 
 static struct moment
@@ -377,6 +399,7 @@ in_layer(const struct step *step, const struct way *way)
     moment.of[CHECKPOINTS] *= way->checkpoints;
     moment.of[LOGITS] = moment.of[MORE_LOGITS] = 0;
     moment.of[ADDED] = wider_buffers(step->sizing) + added_in_layers(step->sizing);
+    take_blocks(step, &moment, way->begun ? MW_BLOCKS_LAYER : MW_BLOCKS_LAST_LAYER);
     take_casts(step, &moment, false, way->kept * mw_sizing_kept_share(step->sizing));
     take_gradients(step, &moment, way->gradients);
     leave_update(step, &moment);
@@ -388,7 +411,7 @@ in_head(const struct step *step)
 {
     double gradients =
         step->tensors ? gradients_of(step->sizing, MW_CLASS_HEAD) : step->all.of[GRADIENTS];
-    const struct way end = {0, 0, gradients};
+    const struct way end = {0, 0, gradients, true};
     struct moment moment = in_layer(step, &end);
 
     moment.of[ACTIVATIONS] = fmin(step->all.of[ACTIVATIONS], STREAMS_OF_HEAD * step->stream);
@@ -396,6 +419,9 @@ in_head(const struct step *step)
     if (step->sizing->hardware->memory_use.casts_stay != MW_CASTS_BACKWARD)
         moment.of[CASTS] = 0;
     moment.of[ADDED] = wider_buffers(step->sizing) + added_in_head(step->sizing);
+    moment.of[PARAMETER_BUFFERS] = step->all.of[PARAMETER_BUFFERS];
+    moment.of[GRADIENT_BUFFERS] = step->all.of[GRADIENT_BUFFERS];
+    take_blocks(step, &moment, MW_BLOCKS_HEAD);
     return moment;
 }
 
@@ -416,6 +442,8 @@ in_update(const struct step *step)
     double kept = frees_others(step->sizing) ? 1 / (double)step->sizing->shards : 1;
 
     moment.of[PARAMETERS] = step->all.of[PARAMETERS];
+    moment.of[PARAMETER_BUFFERS] = step->all.of[PARAMETER_BUFFERS];
+    take_blocks(step, &moment, MW_BLOCK_MOMENT_COUNT);
     moment.of[GRADIENTS] = kept * step->all.of[GRADIENTS];
     moment.of[WIDER_GRADIENTS] = kept * step->all.of[WIDER_GRADIENTS];
     moment.of[OPTIMIZER_BUFFERS] = step->all.of[OPTIMIZER_BUFFERS];
@@ -446,7 +474,7 @@ try_layers(struct step *step)
     const struct mw_sizing *sizing = step->sizing;
     bool coded = mw_kept_encodings(&sizing->settings.kept_as) != 0;
     double behind = (double)MAX(0, sizing->settings.checkpoint_interval - 1);
-    struct way way = {1, 1, gradients_of_loss(sizing)};
+    struct way way = {1, 1, gradients_of_loss(sizing), false};
 
     for (int64_t layer = sizing->layers - 1; layer >= 0; layer--) {
         way.gradients += gradients_of(sizing, mw_sizing_layer_class(sizing, layer));
@@ -455,6 +483,7 @@ try_layers(struct step *step)
         if (step->kept > 0)
             way.kept = fmax(0, way.kept - kept_of(sizing, layer, coded) / step->kept);
         way.checkpoints = fmin(1, ((double)layer + behind) / (double)sizing->layers);
+        way.begun = true;
     }
 }
 
@@ -466,7 +495,8 @@ try_like_layers(struct step *step)
     double layers = (double)sizing->layers, loss = gradients_of_loss(sizing);
     double each = gradients_of(sizing, mw_sizing_layer_class(sizing, 0));
     double groups = (double)MAX(1, sizing->checkpoint_count);
-    const struct way ends[] = {{1, 1, loss + each}, {1 / layers, 1 / groups, loss + layers * each}};
+    const struct way ends[] = {{1, 1, loss + each, false},
+                               {1 / layers, 1 / groups, loss + layers * each, true}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(ends); i++) {
         struct moment moment = in_layer(step, &ends[i]);
@@ -548,7 +578,7 @@ of_passes(const struct moment *moment)
 static void
 find_fullest(struct step *step, double *passes)
 {
-    const struct way all = {1, 1, step->tensors ? gradients_of_tensors(step) : 0};
+    const struct way all = {1, 1, step->tensors ? gradients_of_tensors(step) : 0, false};
     const struct moment loss[] = {in_loss(step), behind_loss(step), in_logits(step)};
     struct moment begin = in_layer(step, &all);
 

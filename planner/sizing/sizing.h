@@ -221,6 +221,7 @@ enum mw_beside {
     MW_BESIDE_FROZEN,          /* whole parameters in more bytes than planned, beside narrow ones */
     MW_BESIDE_MOMENTS,         /* a number per element, where the plan has vectors */
     MW_BESIDE_ADDED,           /* gradients beside those that they are added to */
+    MW_BESIDE_BLOCKS,          /* whole blocks on their way, beyond the plan's buffers of parts */
     MW_BESIDE_ALLOCATOR,       /* fragments and cached blocks */
     MW_BESIDE_HOST_GRADIENTS,  /* beyond those that are planned there */
     MW_BESIDE_HOST_PARAMETERS, /* updated ones, before they go to the GPU */
