@@ -434,6 +434,12 @@ def in_update(copies=0, params=16):
     return (params + copies) * PARAMS_3B
 
 
+def loss_of_16_bits(tokens):
+    """Parameters alone, and no gradient yet."""
+    return 2 * PARAMS_3B + 2 * tokens * WIDTH_3B * (LAYERS_3B + 3) + 12 * tokens * 128256
+
+
+BESIDE_BACKWARD = "--update beside --grad-accum 1"
 # Casts of the logits' weight and of one layer.
 ONE_LAYER = 2 * TABLE_3B + 2 * (PARAMS_3B - TABLE_3B) / LAYERS_3B
 # Software, options, tokens, and the most that is alive at a time.
@@ -466,6 +472,16 @@ MOMENTS = [
     ("pytorch-fsdp-eager",
      "--batch 0.125 --grad-accum 1 --set software.memory.update_foreach_share=0",
      in_update() + 4 * TABLE_3B + 8 * 512 * WIDTH_3B),
+    # An update beside backward has fp32 copies of a tensor when its gradient is there: of LOMO of
+    # both, of Adafactor twice as many, of which the loss sees none.
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 2 --optimizer sgd-pure",
+     loss_of_16_bits(8192)),
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 2 --optimizer adafactor-pure",
+     loss_of_16_bits(8192)),
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 0.125 --optimizer sgd-pure",
+     2 * PARAMS_3B + (4 + 8) * TABLE_3B + 4 * 512 * WIDTH_3B),
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 0.125 --optimizer adafactor-pure",
+     2 * PARAMS_3B + (4 + 16) * TABLE_3B + 4 * 512 * WIDTH_3B),
 ]
 
 
@@ -545,6 +561,19 @@ def check_freed(box):
     three, four = (alive(answer(box, f"{beside}{tensors}")) for tensors in (3, 4))
     if abs((four - three) / wide - 1) > 0.01:
         yield f"update beside backward: {three} and {four}"
+    # The logits' weight has its update first, when all checkpoints are there; a plan says the same.
+    table, stream = 32000 * 4096, 512 * 4096
+    for optimizer, copies in (("sgd-pure", 8), ("adafactor-pure", 16)):
+        alone = (f"-m llama-2-7b -H dgx-h100 -s ddp --gpus 1 --batch 1 --seq 512 --grad-accum 1 "
+                 "--activation-checkpoint-interval 1 --software hf-trainer --update beside "
+                 f"--optimizer {optimizer}")
+        told, made = answer(box, f"simulate {alone}"), box.run(f"plan {alone} -o beside.txt")
+        expected = 2 * params + (2 + copies) * table + 2 * stream * (32 + 3)
+        if abs(alive(told) / expected - 1) > 0.0005:
+            yield f"{optimizer} beside backward: {alive(told)}, not {expected}"
+        read = answer(box, "simulate beside.txt -H dgx-h100")
+        if made.status or read["need_bytes"] != told["need_bytes"]:
+            yield f"{made.err}: {read['need_bytes']} of the plan, {told['need_bytes']}"
 
 
 def check_sub_groups(box):

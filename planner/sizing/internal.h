@@ -162,6 +162,10 @@ double mw_sizing_kept_share(const struct mw_sizing *sizing);
 
 /* Sets what the software takes beside the slots, once these are summed up. */
 void mw_sizing_set_beside(struct mw_sizing *sizing);
+/* Bytes that an update on the GPU copies, of a rank's parts of parameters of which the largest has
+ * so many elements; and the ranks that share the state. */
+double mw_sizing_update_copies(const struct mw_sizing *sizing, int64_t largest);
+int64_t mw_sizing_updaters(const struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */
 void mw_sizing_sum_ledger(struct mw_sizing *sizing);
 /* Adds slots to a buffer of a sizing that is summed up. */
