@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Software profiles: each loads, names its sources, and slows a machine as it says; prints TAP."""
+import csv
 import json
 import pathlib
 import re
@@ -264,6 +265,49 @@ def check_narrow_products(box):
         more = [by.get("more activations kept", 0) for by in taken_by]
         if more[1] - more[0] != 2 * elements:
             yield f"{question}: {more}, not {2 * elements} bytes apart"
+
+
+# Settings that the rows of rates/adapter_bytes.csv are of.
+NARROW = {"16 bits": "", "4 bits": "--weight-bits 4", "8 bits": "--weight-bits 8",
+          "4 bits as they are": "--weight-bits 4 --set software.memory.frozen_bytes=2",
+          "8 bits as they are": "--weight-bits 8 --set software.memory.frozen_bytes=2"}
+ADAPTED = {"all": "lora:2", "attention": "lora:2@qkv+projection"}
+# Heads of keys and values of 8, inner size over hidden size.
+SHAPES = {"llama-2-7b": (8, 2.6875), "llama-3.1-8b": (2, 3.5)}
+
+
+def check_adapters(box):
+    """What layers with adapters keep, and the most that there is of one that is recomputed beside
+    checkpoints, is what was measured; and what a plan is read back with."""
+    with open(ROOT / "rates/adapter_bytes.csv", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["dropout"] == "0"]
+
+    def grown(row, layers, interval):
+        """Bytes of a token and an element of the hidden size."""
+        heads, inner = SHAPES[row["shape"]]
+        box.write("config.json", json.dumps(
+            {"model_type": "llama", "hidden_size": 512, "intermediate_size": int(512 * inner),
+             "num_attention_heads": 8, "num_key_value_heads": heads, "vocab_size": 64,
+             "num_hidden_layers": layers, "max_position_embeddings": 32768, "hidden_act": "silu",
+             "tie_word_embeddings": False}))
+        asked = ("-m ./config.json -H h200 -s ddp --gpus 1 --batch 1 --grad-accum 1 --logits-chunks 1 "
+                 f"--software hf-trainer --train {ADAPTED[row['adapters']]} {NARROW[row['weights']]} "
+                 f"--activation-checkpoint-interval {interval}")
+        told = [answer(box, f"simulate {asked} --seq {seq}") for seq in (16384, 8192)]
+        box.run(f"plan {asked} --seq 8192 -o adapted.txt")
+        read = answer(box, "simulate adapted.txt -H h200")
+        if read.get("need_bytes") != told[1]["need_bytes"]:
+            return read.get("error") or -1
+        beside = [alive(one) - sum(part["bytes"] for part in one["ledger"]
+                                   if part["purpose"] == "activation-checkpoints") for one in told]
+        return (beside[0] - beside[1]) / 8192 / 512
+
+    for row in sixth(rows):
+        kept = (grown(row, 8, 0) - grown(row, 4, 0)) / 4
+        most = grown(row, 4, 1)
+        for what, found in (("kept", kept), ("most", most)):
+            if abs(found / float(row[what]) - 1) > 0.003:
+                yield f"{row}: {what} {found}"
 
 
 def check_memory(box, key, value, question, what, expected):
@@ -1126,6 +1170,7 @@ def tests(box):
     yield "memory/moments", check_moments(box)
     yield "memory/streams", check_streams(box)
     yield "memory/narrow products", check_narrow_products(box)
+    yield "memory/adapters", check_adapters(box)
     yield "memory/freed", check_freed(box)
     yield "memory/all at once", check_all_at_once(box)
     yield "memory/apart in a plan", check_apart_plan(box)

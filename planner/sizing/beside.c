@@ -265,6 +265,27 @@ kept_layers(const struct mw_sizing *sizing)
     return (double)(mw_sizing_activation_sets(sizing) * layers);
 }
 
+/* What adapters and frozen layers keep more; and of the group that is in backward, whose first layer
+ * has its checkpoint for an input that is kept as it comes. */
+static double
+more_of_adapters(const struct mw_sizing *sizing, double *of_group)
+{
+    double each = mw_sizing_adapted_kept(sizing);
+    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    bool groups = sizing->settings.checkpoint_interval > 0;
+    double layers = groups ? (double)mw_recomputed_largest(&recomputed) : 0;
+    double stream = (double)mw_sizing_stream_bytes(sizing);
+    double entering =
+        groups && stream > (double)sizing->element_bytes ? of_stream(sizing, stream) : 0;
+    double sets = (double)MAX(1, mw_sizing_activation_sets(sizing));
+    double planned = (double)sizing->ledger[MW_TIER_GPU][MW_PURPOSE_ACTIVATIONS] / sets -
+                     (double)(sizing->stored_bytes + mw_sizing_group_bytes(sizing));
+    double passing = mw_sizing_adapted_passing(sizing) - fmax(0, planned);
+
+    *of_group = fmax(0, layers * each - entering + passing);
+    return *of_group + kept_layers(sizing) * each;
+}
+
 /* Of layers that keep activations; and, if the profile says how much is kept, of the group that
  * backward recomputes.  What passes between operators is not kept. */
 static double
@@ -280,6 +301,8 @@ more_activations(const struct mw_sizing *sizing, double *of_group)
     *of_group = 0;
     if (mw_settings_keeps_whole(&sizing->settings) || sizing->settings.forward_only)
         return 0;
+    if (mw_sizing_counts_adapters(sizing))
+        return more_of_adapters(sizing, of_group);
     *of_group = wider_streams(sizing) + (groups ? wider_products(sizing) : 0) +
                 behind * wider_layer(sizing) + (groups && says ? more * group_at_rest(sizing) : 0);
     return *of_group + more * kept + kept_layers(sizing) * wider_layer(sizing);

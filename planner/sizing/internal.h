@@ -146,6 +146,13 @@ int64_t mw_sizing_stream_bytes(const struct mw_sizing *sizing);
 bool mw_sizing_casts_are_apart(const struct mw_sizing *sizing);
 double mw_sizing_layer_casts(const struct mw_sizing *sizing);
 double mw_sizing_logits_cast(const struct mw_sizing *sizing);
+/* --- planner/sizing/adapters.c --- */
+/* Whether what adapters and frozen layers keep is counted one by one, in place of a multiple of the
+ * plan's; bytes that a layer keeps more than the plan has, and all that there is beside what it
+ * keeps while its backward runs. */
+bool mw_sizing_counts_adapters(const struct mw_sizing *sizing);
+double mw_sizing_adapted_kept(const struct mw_sizing *sizing);
+double mw_sizing_adapted_passing(const struct mw_sizing *sizing);
 /* --- planner/sizing/moments.c --- */
 /* Parameters of the embedding, if it is trained. */
 double mw_sizing_trained_embedding(const struct mw_sizing *sizing);
