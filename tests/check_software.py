@@ -290,9 +290,9 @@ def check_adapters(box):
              "num_attention_heads": 8, "num_key_value_heads": heads, "vocab_size": 64,
              "num_hidden_layers": layers, "max_position_embeddings": 32768, "hidden_act": "silu",
              "tie_word_embeddings": False}))
-        asked = ("-m ./config.json -H h200 -s ddp --gpus 1 --batch 1 --grad-accum 1 --logits-chunks 1 "
-                 f"--software hf-trainer --train {ADAPTED[row['adapters']]} {NARROW[row['weights']]} "
-                 f"--activation-checkpoint-interval {interval}")
+        asked = ("-m ./config.json -H h200 -s ddp --gpus 1 --batch 1 --grad-accum 1 "
+                 f"--logits-chunks 1 --software hf-trainer --train {ADAPTED[row['adapters']]} "
+                 f"{NARROW[row['weights']]} --activation-checkpoint-interval {interval}")
         told = [answer(box, f"simulate {asked} --seq {seq}") for seq in (16384, 8192)]
         box.run(f"plan {asked} --seq 8192 -o adapted.txt")
         read = answer(box, "simulate adapted.txt -H h200")

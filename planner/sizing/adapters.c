@@ -132,9 +132,9 @@ mw_sizing_adapted_kept(const struct mw_sizing *sizing)
     return bytes * (double)sizing->tokens;
 }
 
-/* When the gate, what SiLU makes of it and what that is multiplied by have their gradients: with the
- * layer's result and its gradient.  What an adapter of the product behind them has kept is gone by
- * then, but not what a product in 8 bits holds as well. */
+/* When the gate, what SiLU makes of it and what that is multiplied by have their gradients: with
+ * the layer's result and its gradient.  What an adapter of the product behind them has kept is gone
+ * by then, but not what a product in 8 bits holds as well. */
 static double
 in_backward(const struct mw_sizing *sizing, const struct types *types)
 {
@@ -147,8 +147,8 @@ in_backward(const struct mw_sizing *sizing, const struct types *types)
 }
 
 /* When forward is in the adapter of the last product, whose weights are not narrow: the input and
- * what PEFT has made fp32 of it; what went into the MLP and passes it by, what comes of the weights,
- * of the adapter, and of that times its factor, and the gradient that waits. */
+ * what PEFT has made fp32 of it; what went into the MLP and passes it by, what comes of the
+ * weights, of the adapter, and of that times its factor, and the gradient that waits. */
 static double
 in_last_adapter(const struct mw_sizing *sizing, const struct types *types)
 {

@@ -265,8 +265,8 @@ kept_layers(const struct mw_sizing *sizing)
     return (double)(mw_sizing_activation_sets(sizing) * layers);
 }
 
-/* What adapters and frozen layers keep more; and of the group that is in backward, whose first layer
- * has its checkpoint for an input that is kept as it comes. */
+/* What adapters and frozen layers keep more; and of the group that is in backward, whose first
+ * layer has its checkpoint for an input that is kept as it comes. */
 static double
 more_of_adapters(const struct mw_sizing *sizing, double *of_group)
 {
