@@ -309,6 +309,14 @@ static const struct mw_profile_key keys[] = {
      "whether products with weights in 4 or 8 bits give results of their input's type, fp32 where "
      "that passes from layer to layer",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.narrow_as_input), 0, 0, NULL},
+    {"memory", "adapters_cast", "",
+     "whether each adapter keeps a cast of its own of what it takes; then what layers of Llama's "
+     "kind keep, whose own parameters are frozen, is counted one by one",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.adapters_cast), 0, 0, NULL},
+    {"memory", "int8_inputs_kept", "",
+     "whether products with weights in 8 bits keep their input, of its type, though nobody trains "
+     "these; counted where adapters_cast is",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.int8_inputs_kept), 0, 0, NULL},
     {"memory", "embedding_unblocked", "",
      "whether an optimizer with moments in 8 bits keeps those of the embedding in fp32", 1, 0, 1,
      false, 0, MW_VALUE_FLAG, AT(memory.embedding_unblocked), 0, 0, NULL},

@@ -314,7 +314,7 @@ static void
 note_eager(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
     g_autofree char *who = keeper(question, sizing);
-    double times = mw_sizing_activations_kept(sizing->hardware);
+    double times = mw_sizing_kept_times(sizing);
     int64_t kept = mw_sizing_kept_of_model(sizing);
     bool sought = question->settings.checkpoint_interval == MW_AUTO;
     bool all = !sizing->settings.checkpoint_interval;

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Software profiles: each loads, names its sources, and slows a machine as it says; prints TAP."""
+import csv
 import json
 import pathlib
 import re
@@ -275,6 +276,49 @@ def check_narrow_products(box):
             yield f"{question}: {more}, not {2 * elements} bytes apart"
 
 
+# Settings that the rows of rates/adapter_bytes.csv are of.
+NARROW = {"16 bits": "", "4 bits": "--weight-bits 4", "8 bits": "--weight-bits 8",
+          "4 bits as they are": "--weight-bits 4 --set software.memory.frozen_bytes=2",
+          "8 bits as they are": "--weight-bits 8 --set software.memory.frozen_bytes=2"}
+ADAPTED = {"all": "lora:2", "attention": "lora:2@qkv+projection"}
+# Heads of keys and values of 8, inner size over hidden size.
+SHAPES = {"llama-2-7b": (8, 2.6875), "llama-3.1-8b": (2, 3.5)}
+
+
+def check_adapters(box):
+    """What layers with adapters keep, and the most that there is of one that is recomputed beside
+    checkpoints, is what was measured; and what a plan is read back with."""
+    with open(ROOT / "rates/adapter_bytes.csv", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["dropout"] == "0"]
+
+    def grown(row, layers, interval):
+        """Bytes of a token and an element of the hidden size."""
+        heads, inner = SHAPES[row["shape"]]
+        box.write("config.json", json.dumps(
+            {"model_type": "llama", "hidden_size": 512, "intermediate_size": int(512 * inner),
+             "num_attention_heads": 8, "num_key_value_heads": heads, "vocab_size": 64,
+             "num_hidden_layers": layers, "max_position_embeddings": 32768, "hidden_act": "silu",
+             "tie_word_embeddings": False}))
+        asked = ("-m ./config.json -H h200 -s ddp --gpus 1 --batch 1 --grad-accum 1 "
+                 f"--logits-chunks 1 --software hf-trainer --train {ADAPTED[row['adapters']]} "
+                 f"{NARROW[row['weights']]} --activation-checkpoint-interval {interval}")
+        told = [answer(box, f"simulate {asked} --seq {seq}") for seq in (16384, 8192)]
+        box.run(f"plan {asked} --seq 8192 -o adapted.txt")
+        read = answer(box, "simulate adapted.txt -H h200")
+        if read.get("need_bytes") != told[1]["need_bytes"]:
+            return read.get("error") or -1
+        beside = [alive(one) - sum(part["bytes"] for part in one["ledger"]
+                                   if part["purpose"] == "activation-checkpoints") for one in told]
+        return (beside[0] - beside[1]) / 8192 / 512
+
+    for row in sixth(rows):
+        kept = (grown(row, 8, 0) - grown(row, 4, 0)) / 4
+        most = grown(row, 4, 1)
+        for what, found in (("kept", kept), ("most", most)):
+            if abs(found / float(row[what]) - 1) > 0.003:
+                yield f"{row}: {what} {found}"
+
+
 def check_memory(box, key, value, question, what, expected):
     """The key takes memory, named and in that amount, and moves nothing else of the answer."""
     before, after = answer(box, question), answer(box, f"{question} --set software.{key}={value}")
@@ -443,6 +487,12 @@ def in_update(copies=0, params=16):
     return (params + copies) * PARAMS_3B
 
 
+def loss_of_16_bits(tokens):
+    """Parameters alone, and no gradient yet."""
+    return 2 * PARAMS_3B + 2 * tokens * WIDTH_3B * (LAYERS_3B + 3) + 12 * tokens * 128256
+
+
+BESIDE_BACKWARD = "--update beside --grad-accum 1"
 # Casts of the logits' weight and of one layer.
 ONE_LAYER = 2 * TABLE_3B + 2 * (PARAMS_3B - TABLE_3B) / LAYERS_3B
 # Software, options, tokens, and the most that is alive at a time.
@@ -479,6 +529,16 @@ MOMENTS = [
     ("pytorch-fsdp-eager",
      "--batch 0.125 --grad-accum 1 --set software.memory.update_foreach_share=0",
      in_update() + 4 * TABLE_3B + 8 * 512 * WIDTH_3B),
+    # An update beside backward has fp32 copies of a tensor when its gradient is there: of LOMO of
+    # both, of Adafactor twice as many, of which the loss sees none.
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 2 --optimizer sgd-pure",
+     loss_of_16_bits(8192)),
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 2 --optimizer adafactor-pure",
+     loss_of_16_bits(8192)),
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 0.125 --optimizer sgd-pure",
+     2 * PARAMS_3B + (4 + 8) * TABLE_3B + 4 * 512 * WIDTH_3B),
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 0.125 --optimizer adafactor-pure",
+     2 * PARAMS_3B + (4 + 16) * TABLE_3B + 4 * 512 * WIDTH_3B),
 ]
 
 
@@ -558,6 +618,19 @@ def check_freed(box):
     three, four = (alive(answer(box, f"{beside}{tensors}")) for tensors in (3, 4))
     if abs((four - three) / wide - 1) > 0.01:
         yield f"update beside backward: {three} and {four}"
+    # The logits' weight has its update first, when all checkpoints are there; a plan says the same.
+    table, stream = 32000 * 4096, 512 * 4096
+    for optimizer, copies in (("sgd-pure", 8), ("adafactor-pure", 16)):
+        alone = (f"-m llama-2-7b -H dgx-h100 -s ddp --gpus 1 --batch 1 --seq 512 --grad-accum 1 "
+                 "--activation-checkpoint-interval 1 --software hf-trainer --update beside "
+                 f"--optimizer {optimizer}")
+        told, made = answer(box, f"simulate {alone}"), box.run(f"plan {alone} -o beside.txt")
+        expected = 2 * params + (2 + copies) * table + 2 * stream * (32 + 3)
+        if abs(alive(told) / expected - 1) > 0.0005:
+            yield f"{optimizer} beside backward: {alive(told)}, not {expected}"
+        read = answer(box, "simulate beside.txt -H dgx-h100")
+        if made.status or read["need_bytes"] != told["need_bytes"]:
+            yield f"{made.err}: {read['need_bytes']} of the plan, {told['need_bytes']}"
 
 
 # Elements of Llama 2 70B: all, a layer, the embedding, which is as large as the logits' weight; and
@@ -1206,6 +1279,7 @@ def tests(box):
     yield "memory/moments", check_moments(box)
     yield "memory/streams", check_streams(box)
     yield "memory/narrow products", check_narrow_products(box)
+    yield "memory/adapters", check_adapters(box)
     yield "memory/freed", check_freed(box)
     yield "memory/blocks", check_blocks(box)
     yield "memory/caps", check_caps(box)

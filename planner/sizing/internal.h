@@ -154,6 +154,13 @@ int64_t mw_sizing_stream_bytes(const struct mw_sizing *sizing);
 bool mw_sizing_casts_are_apart(const struct mw_sizing *sizing);
 double mw_sizing_layer_casts(const struct mw_sizing *sizing);
 double mw_sizing_logits_cast(const struct mw_sizing *sizing);
+/* --- planner/sizing/adapters.c --- */
+/* Whether what adapters and frozen layers keep is counted one by one, in place of a multiple of the
+ * plan's; bytes that a layer keeps more than the plan has, and all that there is beside what it
+ * keeps while its backward runs. */
+bool mw_sizing_counts_adapters(const struct mw_sizing *sizing);
+double mw_sizing_adapted_kept(const struct mw_sizing *sizing);
+double mw_sizing_adapted_passing(const struct mw_sizing *sizing);
 /* --- planner/sizing/moments.c --- */
 /* Parameters of the embedding, if it is trained. */
 double mw_sizing_trained_embedding(const struct mw_sizing *sizing);
@@ -190,6 +197,10 @@ double mw_sizing_more_blocks(const struct mw_sizing *sizing);
 
 /* Sets what the software takes beside the slots, once these are summed up. */
 void mw_sizing_set_beside(struct mw_sizing *sizing);
+/* Bytes that an update on the GPU copies, of a rank's parts of parameters of which the largest has
+ * so many elements; and the ranks that share the state. */
+double mw_sizing_update_copies(const struct mw_sizing *sizing, int64_t largest);
+int64_t mw_sizing_updaters(const struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */
 void mw_sizing_sum_ledger(struct mw_sizing *sizing);
 /* Adds slots to a buffer of a sizing that is summed up. */

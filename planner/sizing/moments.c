@@ -300,13 +300,30 @@ take_blocks(const struct step *step, struct moment *moment, enum mw_block_moment
         fmax(0, blocks.params - plan.params) + fmax(0, blocks.gradients - plan.gradients);
 }
 
-/* Where the update runs beside backward it may be anywhere. */
+/* Beside backward a tensor is updated where its gradient is made: of these classes, from one to
+ * another.  What the plan has for it may be anywhere. */
+static void
+take_update(const struct step *step, struct moment *moment, int first, int last)
+{
+    const struct mw_sizing *sizing = step->sizing;
+    int64_t largest = 0;
+
+    moment->of[UPDATE] = 0;
+    if (!mw_settings_update_beside(&sizing->settings)) {
+        moment->of[OPTIMIZER_BUFFERS] = 0;
+        return;
+    }
+    for (int c = first; c <= last; c++)
+        largest = MAX(largest, mw_sizing_largest_of_class(sizing, c, mw_sizing_updaters(sizing)));
+    if (largest)
+        moment->of[UPDATE] = fmin(step->all.of[UPDATE], mw_sizing_update_copies(sizing, largest));
+}
+
+/* When none of them has a gradient yet. */
 static void
 leave_update(const struct step *step, struct moment *moment)
 {
-    if (mw_settings_update_beside(&step->sizing->settings))
-        return;
-    moment->of[OPTIMIZER_BUFFERS] = moment->of[UPDATE] = 0;
+    take_update(step, moment, 0, -1);
 }
 
 /* --- moments ---------------------------------------------------------------------------------- */
@@ -381,6 +398,17 @@ in_logits(const struct step *step)
     return moment;
 }
 
+/* Beside backward their weight is updated when its gradient is there, and theirs is gone. */
+static struct moment
+behind_logits(const struct step *step)
+{
+    struct moment moment = in_logits(step);
+
+    moment.of[LOGITS] = moment.of[MORE_LOGITS] = 0;
+    take_update(step, &moment, MW_CLASS_TAIL, MW_CLASS_TAIL);
+    return moment;
+}
+
 /* How far backward has come: the layers whose activations, checkpoints and gradients there are. */
 struct way {
     double kept, checkpoints; /* shares of all */
@@ -402,7 +430,7 @@ in_layer(const struct step *step, const struct way *way)
     take_blocks(step, &moment, way->begun ? MW_BLOCKS_LAYER : MW_BLOCKS_LAST_LAYER);
     take_casts(step, &moment, false, way->kept * mw_sizing_kept_share(step->sizing));
     take_gradients(step, &moment, way->gradients);
-    leave_update(step, &moment);
+    take_update(step, &moment, MW_CLASS_LAYERS, MW_CLASS_TAIL - 1);
     return moment;
 }
 
@@ -422,6 +450,7 @@ in_head(const struct step *step)
     moment.of[PARAMETER_BUFFERS] = step->all.of[PARAMETER_BUFFERS];
     moment.of[GRADIENT_BUFFERS] = step->all.of[GRADIENT_BUFFERS];
     take_blocks(step, &moment, MW_BLOCKS_HEAD);
+    take_update(step, &moment, MW_CLASS_HEAD, MW_CLASS_HEAD);
     return moment;
 }
 
@@ -579,7 +608,8 @@ static void
 find_fullest(struct step *step, double *passes)
 {
     const struct way all = {1, 1, step->tensors ? gradients_of_tensors(step) : 0, false};
-    const struct moment loss[] = {in_loss(step), behind_loss(step), in_logits(step)};
+    const struct moment loss[] = {in_loss(step), behind_loss(step), in_logits(step),
+                                  behind_logits(step)};
     struct moment begin = in_layer(step, &all);
 
     *passes = of_passes(&begin);

@@ -471,8 +471,10 @@ int64_t mw_sizing_peak(const struct mw_sizing *sizing, enum mw_tier tier);
 int64_t mw_sizing_whole_need(const struct mw_sizing *sizing, enum mw_tier tier);
 /* What longer rings of gradients take of the software's buckets. */
 int64_t mw_sizing_bucket_bytes_in_rings(const struct mw_sizing *sizing);
-/* Activations that the software keeps without recomputation, as a multiple of those counted. */
+/* Activations that the software keeps without recomputation, as a multiple of those counted; and
+ * of layers with adapters, in hundredths. */
 double mw_sizing_activations_kept(const struct mw_hardware *hardware);
+double mw_sizing_kept_times(const struct mw_sizing *sizing);
 /* Whether `one` fits or lacks less; if both lack as much of one tier, less of the others. */
 bool mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *other);
 /* Parts of the logits' weight: of the tail, or of the embedding if it is tied. */
