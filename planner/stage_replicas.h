@@ -20,8 +20,6 @@ struct mw_stage_costs {
     double bytes_per_s;             /* at which gradients pass around the replicas of a stage */
 };
 
-#define MW_REPLICATED_STAGES_MAX 64
-
 struct mw_replicated_stages {
     int count;
     int64_t begins[MW_REPLICATED_STAGES_MAX], replicas[MW_REPLICATED_STAGES_MAX];
