@@ -12,6 +12,7 @@
 #include "planner/planner.h"
 #include "planner/settings/table.h"
 #include "planner/sizing/internal.h"
+#include "planner/stage_replicas.h"
 #include "planner/stage_split.h"
 
 #define DEFAULT_SEQ 4096
@@ -794,7 +795,10 @@ mw_settings_complete(const struct mw_request *request, const struct mw_settings 
     complete_shape(request, resolved);
     if (!complete_batch(resolved, error) || !check_combination(request, resolved, error))
         return false;
-    mw_stage_split_choose(request->model, request->hardware, resolved);
+    if (mw_settings_takes_turns(resolved))
+        mw_stage_replicas_choose(request->model, request->hardware, resolved);
+    else
+        mw_stage_split_choose(request->model, request->hardware, resolved);
     return true;
 }
 

@@ -167,7 +167,7 @@ struct builder {
     uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
     uint32_t update_of; /* the micro-batch whose gradients alone are updated with; else 0 */
     struct mw_replica turn; /* of the rank: which micro-batches are its own */
-    uint32_t stage_comms;   /* of stages whose ranks take turns: the first one's, then the others' */
+    uint32_t stage_comms; /* of stages whose ranks take turns: the first one's, then the others' */
     /* Slots of what comes for the next step's first passes, and how many of them have been used. */
     uint32_t carried, carried_count, carried_taken;
     uint32_t *operands_of; /* [slots of inputs, then of results] the micro-batch, plus 1, whose

@@ -332,9 +332,9 @@ mw_settings_unfolds(const struct mw_settings *settings)
 int64_t mw_settings_stage_ranks(const struct mw_settings *settings, int64_t stage);
 /* The first rank of a stage. */
 int64_t mw_settings_stage_rank(const struct mw_settings *settings, int64_t stage);
-/* Micro-batches that a replica of a stage has in flight: of 1F1B round robin all that the ranks from
- * its stage on can work on, divided among the replicas (PipeDream's NOAM, Narayanan et al., SOSP
- * 2019, Sec. 3.2; msr-fiddle/pipedream, runtime/runtime.py, num_warmup_minibatches). */
+/* Micro-batches that a replica of a stage has in flight: of 1F1B round robin all that the ranks
+ * from its stage on can work on, divided among the replicas (PipeDream's NOAM, Narayanan et al.,
+ * SOSP 2019, Sec. 3.2; msr-fiddle/pipedream, runtime/runtime.py, num_warmup_minibatches). */
 int64_t mw_settings_stage_in_flight(const struct mw_settings *settings, int64_t stage);
 
 /* Whether the planner is to choose where stages begin. */

@@ -6,8 +6,9 @@
 
 /* Forward passes before the first backward. One forward, one backward: a stage is ahead by the
  * number of stages behind it (PipeDream-flush; Narayanan et al. 2021, arXiv 2104.04473, Sec.
- * 2.2.1), and a replica that takes turns by its part of the ranks behind it; all forward before any goes back (GPipe, arXiv 1811.06965, Sec. 2.3).  Interleaved: twice
- * as many, and all but the last stretch of as many micro-batches as there are stages (Megatron-LM,
+ * 2.2.1), and a replica that takes turns by its part of the ranks behind it; all forward before any
+ * goes back (GPipe, arXiv 1811.06965, Sec. 2.3).  Interleaved: twice as many, and all but the last
+ * stretch of as many micro-batches as there are stages (Megatron-LM,
  * megatron/core/pipeline_parallel/schedules.py, forward_backward_pipelining_with_interleaving). */
 static int64_t
 warm_up(const struct mw_sizing *sizing)

@@ -631,8 +631,8 @@ uint32_t mw_sizing_version_made(const struct mw_sizing *sizing, int64_t micro_ba
 uint32_t mw_sizing_version_taken(const struct mw_sizing *sizing, int64_t micro_batch);
 /* The time for which a stage of equal ones waits for others, as a part of the time for which it
  * computes (docs/MODEL.md, 8.4a and 8.4d); 0 without a pipeline. */
-/* Without a flush, inputs that come in a step for passes of the next one, to a replica of the stage:
- * what the stage before sends ahead, less what this one itself takes in hand. */
+/* Without a flush, inputs that come in a step for passes of the next one, to a replica of the
+ * stage: what the stage before sends ahead, less what this one itself takes in hand. */
 int64_t mw_sizing_carried(const struct mw_sizing *sizing, int64_t replica);
 double mw_sizing_bubble(const struct mw_sizing *sizing);
 /* Where the gradients of weights are passes of their own: by how many micro-batches these follow
