@@ -546,9 +546,9 @@ test_plans(void)
         {" replicas 2,1 ", " replicas 3 ", "such as 2,1,1"},
         {" replicas 2,1 ", " ", NULL}, /* programs that send to each other, however they do */
         {" micro-batches 6 ", " micro-batches 7 ", "cannot take as many"},
-        {" single 0 dp 2 by 1", " single 1 dp 2 by 1", ""},
+        {" single 0 dp 2 by 1", " single 1 dp 2 by 1", "is not of this world"},
         {" single 0 dp 2 by 1", " single 2 dp 2 by 1", "one group within it"},
-        {" single 0 dp 2 by 1", " single 0", ""},
+        {" single 0 dp 2 by 1", " single 0", "its group is of 1"},
     };
     const struct turns turns = {"2,1", "8", 12, 6, true, MW_SCHEDULE_1F1B};
     struct request request;
