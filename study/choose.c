@@ -774,14 +774,25 @@ choose_strategy(struct search *search, const struct mw_settings *asked)
     return field_take_best(&field);
 }
 
-/* Of all strategies, of which nothing fits, what lacks least. */
+/* Whether the strategy goes with all else that is asked. */
+static bool
+takes_settings(const struct mw_question *question, const struct mw_settings *asked)
+{
+    struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_settings resolved;
+
+    return mw_settings_complete(&planned, asked, &resolved, NULL);
+}
+
+/* Of all strategies, of which nothing fits, what lacks least; or why those do not go that the
+ * settings themselves go with, if there are such. */
 static bool
 choose_nearest_strategy(struct search *search, const struct mw_settings *asked,
                         struct mw_choice *choice, GError **error)
 {
     const struct mw_strategies strategies = strategies_to_try(asked);
     struct mw_settings settings = *asked;
-    g_autoptr(GError) refused = NULL, large = NULL;
+    g_autoptr(GError) refused = NULL, large = NULL, of_taken = NULL;
     struct field field = {0};
 
     for (int i = 0; i < strategies.count; i++) {
@@ -793,6 +804,9 @@ choose_nearest_strategy(struct search *search, const struct mw_settings *asked,
         } else if (g_error_matches(refused, MW_ERROR, MW_ERROR_LARGE)) {
             g_clear_error(&large);
             large = g_error_copy(refused);
+        } else if (takes_settings(search->question, &settings)) {
+            g_clear_error(&of_taken);
+            of_taken = g_error_copy(refused);
         }
     }
     *choice = field_take_best(&field);
@@ -800,7 +814,9 @@ choose_nearest_strategy(struct search *search, const struct mw_settings *asked,
     if (large)
         mw_choice_clear(choice);
     if (!choice->sizing)
-        g_propagate_error(error, large ? g_steal_pointer(&large) : g_steal_pointer(&refused));
+        g_propagate_error(error, large      ? g_steal_pointer(&large)
+                                 : of_taken ? g_steal_pointer(&of_taken)
+                                            : g_steal_pointer(&refused));
     return choice->sizing != NULL;
 }
 

@@ -104,6 +104,8 @@ device_of(const struct mw_plan *plan, enum mw_purpose purpose)
 static uint32_t
 groups_with_sequences(const struct mw_plan *plan)
 {
+    if (plan->shape.replicas.stages)
+        return 1;
     return plan->world_ranks /
            (mw_plan_degree(plan, MW_AXIS_PP) * mw_plan_degree(plan, MW_AXIS_TP) *
             MAX(1, plan->shape.context_ranks));
@@ -122,6 +124,11 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
     r->cp_kind = r->cp > 1 ? mw_context_name(s->context) : NULL;
     r->seq = s->seq;
     r->grad_accum = s->micro_batches;
+    if (s->replicas.stages) {
+        char text[MW_STAGE_REPLICAS_TEXT_MAX];
+        mw_stage_replicas_write(&s->replicas, text);
+        r->stage_replicas = g_strdup(text);
+    }
     r->micro_batch = (double)s->sequences / (double)mw_result_sharers(r);
     r->global_batch = (double)(s->sequences * s->micro_batches) * groups_with_sequences(plan);
     r->tokens_per_step = r->global_batch * (double)s->seq;

@@ -149,7 +149,7 @@ mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
     for (uint32_t c = 0; c < plan->comm_count; c++) {
         const struct mw_axis_span *spans = plan->comms[c].spans;
         question->settings.tp = MAX(question->settings.tp, (int64_t)spans[MW_AXIS_TP].count);
-        question->settings.pp = MAX(question->settings.pp, (int64_t)spans[MW_AXIS_PP].count);
         question->settings.ep = MAX(question->settings.ep, (int64_t)spans[MW_AXIS_EP].count);
     }
+    question->settings.pp = mw_plan_degree(plan, MW_AXIS_PP);
 }

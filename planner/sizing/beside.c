@@ -483,7 +483,7 @@ flat_sum_bytes(const struct mw_sizing *sizing)
 static double
 bytes_per_host_sum(const struct mw_sizing *sizing)
 {
-    return !sizing->params_partitioned && sizing->settings.grad_accum > 1
+    return !sizing->params_partitioned && mw_sizing_micro_batches(sizing) > 1
                ? sizing->hardware->memory_use.host_bytes_per_sum
                : 0;
 }

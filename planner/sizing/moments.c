@@ -53,7 +53,8 @@ mw_sizing_gradients_stay(const struct mw_sizing *sizing)
     int stay = sizing->hardware->memory_use.gradients_stay;
 
     return !mw_sizing_has_moments(sizing) || stay == MW_STAY_ALWAYS ||
-           (stay == MW_STAY_PARTITIONED && sizing->params_partitioned) || s->grad_accum > 1 ||
+           (stay == MW_STAY_PARTITIONED && sizing->params_partitioned) ||
+           mw_sizing_micro_batches(sizing) > 1 ||
            (mw_settings_update_beside(s) && !frees_tensors(sizing)) ||
            mw_sizing_splits(sizing, MW_STATE_GRADIENTS);
 }
@@ -78,7 +79,7 @@ adds_to_sums(const struct mw_sizing *sizing)
 {
     bool reduced = sizing->gradients_partitioned && sizing->shards > 1;
 
-    return mw_sizing_has_moments(sizing) && sizing->settings.grad_accum > 1 && !reduced &&
+    return mw_sizing_has_moments(sizing) && mw_sizing_micro_batches(sizing) > 1 && !reduced &&
            sizing->hardware->memory_use.gradients_stay != MW_STAY_ALWAYS && sizing->tensor_count &&
            sizing->gradient_home[0] == MW_TIER_GPU && !mw_sizing_splits(sizing, MW_STATE_GRADIENTS);
 }

@@ -669,8 +669,28 @@ mw_sizing_has_replicas(const struct mw_settings *settings)
     return mw_sizing_shard_group(settings) < data_ranks(settings);
 }
 
+/* Most ranks of a stage that a node has, where they need not fill nodes. */
+static int64_t
+ranks_in_one_node(const struct mw_settings *settings, int64_t stage)
+{
+    int64_t first = mw_settings_stage_rank(settings, stage), of_node = settings->gpus_per_node;
+    int64_t end = first + mw_settings_stage_ranks(settings, stage), most = 0;
+
+    for (int64_t node = first / of_node; node * of_node < end; node++)
+        most = MAX(most, MIN(end, (node + 1) * of_node) - MAX(first, node * of_node));
+    return most;
+}
+
+/* The states of a replica that takes turns are partitioned over its stage, if they are. */
 static void
-set_ranks(struct mw_sizing *sizing)
+set_turns(struct mw_sizing *sizing, int64_t stage)
+{
+    sizing->dp = sizing->shards = mw_settings_stage_ranks(&sizing->settings, stage);
+    sizing->dp_ranks_per_node = ranks_in_one_node(&sizing->settings, stage);
+}
+
+static void
+set_ranks(struct mw_sizing *sizing, int64_t stage)
 {
     const struct mw_settings *settings = &sizing->settings;
 
@@ -684,6 +704,9 @@ set_ranks(struct mw_sizing *sizing)
     sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
     sizing->dp_ranks_per_node = mw_sizing_node_group(settings);
     sizing->shards = mw_sizing_shard_group(settings);
+    if (mw_settings_takes_turns(settings))
+        set_turns(sizing, stage);
+    sizing->first_rank = mw_settings_stage_rank(settings, stage);
     sizing->replicas = sizing->dp / sizing->shards;
     sizing->shards_per_node = MIN(sizing->shards, sizing->dp_ranks_per_node);
     sizing->replicas_per_node = sizing->dp_ranks_per_node / sizing->shards_per_node;
@@ -717,7 +740,7 @@ static void
 drop_late_delay(struct mw_sizing *sizing)
 {
     struct mw_settings *s = &sizing->settings;
-    double step_tokens = (double)sizing->tokens * sizing->dp * s->grad_accum;
+    double step_tokens = (double)sizing->tokens * sizing->dp * mw_sizing_micro_batches(sizing);
 
     if (s->tokens > 0 && s->dpu_start * step_tokens >= s->tokens)
         s->dpu_start = MW_AUTO;
@@ -743,7 +766,7 @@ set_strategy(struct mw_sizing *sizing)
     sizing->optimizer_partitioned = strategy->state[MW_STATE_OPTIMIZER].partitioned;
     sizing->element_bytes = mw_dtype_element_bytes(sizing->settings.dtype);
     sizing->gradients_summed =
-        paper20 || (sizing->settings.grad_accum > 1 && !mw_settings_stashes(&sizing->settings));
+        paper20 || (mw_sizing_micro_batches(sizing) > 1 && !mw_settings_stashes(&sizing->settings));
     bool at_end = sizing->optimizer_partitioned ? sizing->hardware->reduces_at_end
                                                 : sizing->hardware->all_reduces_at_end;
     sizing->reduced_at_end =
@@ -751,7 +774,7 @@ set_strategy(struct mw_sizing *sizing)
         !mw_settings_update_beside(&sizing->settings) && !mw_settings_stashes(&sizing->settings) &&
         !mw_settings_asynchronous(&sizing->settings) && !sizing->gradients_partitioned;
     sizing->gradients_swapped = swaps_gradients(sizing);
-    sizing->sums_on_host = sizing->gradients_swapped && sizing->settings.grad_accum > 1 &&
+    sizing->sums_on_host = sizing->gradients_swapped && mw_sizing_micro_batches(sizing) > 1 &&
                            !mw_sizing_sums_passing(sizing);
     sizing->sum_dtype = sizing->gradients_summed &&
                                 (paper20 || sizing->hardware->memory_use.sum_type == MW_SUM_FP32)
@@ -788,7 +811,7 @@ cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
     sizing->settings = *settings;
     if (sizing->settings.tiles == MW_AUTO)
         sizing->settings.tiles = 1;
-    set_ranks(sizing);
+    set_ranks(sizing, stage);
     set_stage(sizing, stage);
     sizing->settings.logits_chunks =
         mw_model_logits(model) ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
@@ -940,7 +963,7 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
 static bool
 has_like_stages(const struct mw_model *model, const struct mw_settings *settings)
 {
-    return mw_layer_set_is_empty(&settings->recompute_set) &&
+    return mw_layer_set_is_empty(&settings->recompute_set) && !mw_settings_takes_turns(settings) &&
            mw_model_count_blocks(model, mw_model_block_kind(model, 0), 0, model->layers) ==
                model->layers;
 }
@@ -1028,8 +1051,9 @@ mw_sizing_fewer(const struct mw_sizing *sizing, int64_t micro_batches)
     const struct mw_settings *s = &sizing->settings;
     struct mw_sizing *first = NULL, **next = &first;
 
-    if (sizing->pp == 1 || mw_settings_no_flush(s) || mw_settings_layer_order(s) ||
-        mw_schedule_row(s->schedule)->all_forward || micro_batches >= s->grad_accum ||
+    if (sizing->pp == 1 || mw_settings_takes_turns(s) || mw_settings_no_flush(s) ||
+        mw_settings_layer_order(s) || mw_schedule_row(s->schedule)->all_forward ||
+        micro_batches >= s->grad_accum ||
         micro_batches <=
             MAX((int64_t)sizing->pp * sizing->stretches, (int64_t)sizing->micro_batches_in_flight))
         return NULL;

@@ -264,6 +264,7 @@ struct mw_sizing {
     /* In a pipeline a sizing describes one stage; the first stage's owns those of the later
      * stages. */
     int64_t pp, stage;
+    int64_t first_rank;
     struct mw_sizing *next_stage;    /* NULL: it is the last */
     int64_t first_layer, layers;     /* layers of the model that the stage has; its first stretch
                                       * begins with the first one */
@@ -619,6 +620,15 @@ mw_sizing_updates(const struct mw_sizing *sizing)
 {
     return mw_settings_asynchronous(&sizing->settings) ? sizing->dp : 1;
 }
+
+/* Of a step, those of one rank: of replicas that take turns a part. */
+static inline int64_t
+mw_sizing_micro_batches(const struct mw_sizing *sizing)
+{
+    int64_t all = sizing->settings.grad_accum;
+
+    return mw_settings_takes_turns(&sizing->settings) ? all / sizing->dp : all;
+}
 /* With an update after each micro-batch: the versions of parameters, and the places among them of
  * the one that a micro-batch makes, and of the one that its passes take. */
 int64_t mw_sizing_versions(const struct mw_sizing *sizing);
@@ -626,6 +636,9 @@ uint32_t mw_sizing_version_made(const struct mw_sizing *sizing, int64_t micro_ba
 uint32_t mw_sizing_version_taken(const struct mw_sizing *sizing, int64_t micro_batch);
 /* The time for which a stage of equal ones waits for others, as a part of the time for which it
  * computes (docs/MODEL.md, 8.4a and 8.4d); 0 without a pipeline. */
+/* Without a flush, inputs that come in a step for passes of the next one, to a replica of the
+ * stage: what the stage before sends ahead, less what this one itself takes in hand. */
+int64_t mw_sizing_carried(const struct mw_sizing *sizing, int64_t replica);
 double mw_sizing_bubble(const struct mw_sizing *sizing);
 /* Where the gradients of weights are passes of their own: by how many micro-batches these follow
  * the way back. */
