@@ -468,8 +468,7 @@ mw_settings_most_layers(const struct mw_model *model, const struct mw_settings *
     if (mw_settings_balances_stages(s))
         return MAX(1, model->layers - s->pp + 1);
     for (int64_t stage = 0; stage < s->pp; stage++)
-        most = MAX(most, mw_settings_stage_begin(s, model->layers, stage + 1) -
-                             mw_settings_stage_begin(s, model->layers, stage));
+        most = MAX(most, mw_settings_stage_layers(s, model->layers, stage));
     return most;
 }
 
@@ -647,10 +646,6 @@ check_schedule(const struct mw_model *model, const struct mw_settings *s, GError
                          "leave it out",
                          text);
     }
-    if (mw_settings_balances_stages(s) && interleaved)
-        return mw_refuse(error,
-                         "{stage-split=balanced}: stages of {schedule=interleaved} have stretches "
-                         "of as many layers each; leave it out, or give {schedule=1f1b}");
     if (s->virtual_stages != MW_AUTO && !interleaved)
         return mw_refuse(error,
                          "{virtual-stages=%" G_GINT64_FORMAT "}: is of {schedule=interleaved}; "

@@ -526,9 +526,8 @@ note_replicas(const struct mw_sizing *sizing, GPtrArray *notes)
         return;
     mw_stage_costs_of(model, sizing->hardware, s, &costs);
     for (int64_t stage = 0; stage < sizing->pp; stage++) {
-        int64_t begin = mw_settings_stage_begin(s, model->layers, stage);
-        int64_t end = stage + 1 < sizing->pp ? mw_settings_stage_begin(s, model->layers, stage + 1)
-                                             : model->layers;
+        int64_t begin = mw_settings_stretch_begin(s, model->layers, stage);
+        int64_t end = mw_settings_stretch_begin(s, model->layers, stage + 1);
         double own_s = mw_stage_replicated_s(&costs, begin, end, sizing->dp);
         equal_s = fmax(equal_s, fmax(own_s, costs.hop_s));
     }

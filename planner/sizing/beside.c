@@ -260,7 +260,7 @@ static double
 kept_layers(const struct mw_sizing *sizing)
 {
     int64_t layers = sizing->settings.checkpoint_interval ? mw_sizing_kept_layers(sizing)
-                                                          : sizing->layers / sizing->stretches;
+                                                          : mw_sizing_stretch_layers(sizing, mw_sizing_longest_stretch(sizing));
 
     return (double)(mw_sizing_activation_sets(sizing) * layers);
 }

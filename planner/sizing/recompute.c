@@ -3,32 +3,37 @@
 
 #include "planner/sizing/internal.h"
 
-/* Of several stretches the first: all are recomputed alike.  Where no layer is named all are, or
- * none if checkpoints are of activations. */
+/* Where no layer is named all are recomputed, or none if checkpoints are of activations. */
 struct mw_recomputed
-mw_sizing_recomputed(const struct mw_sizing *sizing)
+mw_sizing_recomputed_in(const struct mw_sizing *sizing, int64_t stretch)
 {
     const struct mw_settings *s = &sizing->settings;
-    int64_t again = s->recompute_layers;
+    int64_t begin = sizing->stretch[stretch].begin, again = s->recompute_layers;
 
     if (again < 1)
         again = mw_settings_keeps_whole(s) ? 0 : sizing->layers;
     return (struct mw_recomputed){
-        .begin = sizing->first_layer,
-        .end = sizing->first_layer + sizing->layers / sizing->stretches,
+        .begin = begin,
+        .end = begin + mw_sizing_stretch_layers(sizing, stretch),
         .interval = s->checkpoint_interval,
         .kept = MAX(0, sizing->layers - again),
         .set = mw_layer_set_is_empty(&s->recompute_set) ? NULL : &s->recompute_set,
     };
 }
 
+struct mw_recomputed
+mw_sizing_recomputed(const struct mw_sizing *sizing)
+{
+    return mw_sizing_recomputed_in(sizing, mw_sizing_longest_stretch(sizing));
+}
+
 bool
 mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    int64_t stretch = mw_sizing_stretch_of(sizing, layer);
+    struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, stretch);
 
-    return mw_recomputed_has(&recomputed,
-                             sizing->first_layer + layer % (sizing->layers / sizing->stretches));
+    return mw_recomputed_has(&recomputed, mw_sizing_model_layer(sizing, layer));
 }
 
 int64_t
@@ -94,11 +99,11 @@ kept_blocks(const struct mw_sizing *sizing, enum mw_class class)
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     int64_t kept = 0;
 
-    if (!mw_sizing_kept_layers(sizing))
+    if (!mw_sizing_kept_layers(sizing)) /* always, of several stretches */
         return 0;
     for (int64_t layer = 0; layer < sizing->layers; layer++)
         kept += mw_sizing_layer_class(sizing, layer) == class &&
-                !mw_recomputed_has(&recomputed, sizing->first_layer + layer);
+                !mw_recomputed_has(&recomputed, recomputed.begin + layer);
     return kept;
 }
 
@@ -116,11 +121,11 @@ mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class)
 static int64_t
 kept_of_stretch(const struct mw_sizing *sizing, bool stored)
 {
-    int64_t each = sizing->layers / sizing->stretches, most = 0;
+    int64_t most = 0;
 
-    for (int64_t first = 0; first < sizing->layers; first += each) {
-        int64_t bytes = 0;
-        for (int64_t layer = first; layer < first + each; layer++) {
+    for (int64_t k = 0; k < sizing->stretches; k++) {
+        int64_t first = sizing->stretch[k].first, behind = sizing->stretch[k + 1].first, bytes = 0;
+        for (int64_t layer = first; layer < behind; layer++) {
             const struct mw_class_info *class =
                 &sizing->classes[mw_sizing_layer_class(sizing, layer)];
             bytes += stored ? class->kept_bytes : class->saved_bytes;
@@ -204,19 +209,18 @@ mw_sizing_waits_for_logits(const struct mw_sizing *sizing)
            !mw_settings_layer_order(&sizing->settings);
 }
 
-/* Of the groups of a stretch whose first layer is `first` of the stage. */
 static int64_t
-largest_group_bytes(const struct mw_sizing *sizing, const struct mw_recomputed *recomputed,
-                    int64_t first)
+largest_group_bytes(const struct mw_sizing *sizing, int64_t stretch)
 {
-    int64_t most = 0, begin = recomputed->begin;
+    const struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, stretch);
+    int64_t first = sizing->stretch[stretch].first, begin = recomputed.begin, most = 0;
 
-    for (int64_t layer = begin, behind; layer < recomputed->end; layer = behind) {
+    for (int64_t layer = begin, behind; layer < recomputed.end; layer = behind) {
         int64_t bytes = 0;
         behind = layer + 1;
-        if (!mw_recomputed_has(recomputed, layer))
+        if (!mw_recomputed_has(&recomputed, layer))
             continue;
-        mw_recomputed_group(recomputed, layer, &behind);
+        mw_recomputed_group(&recomputed, layer, &behind);
         for (int64_t l = layer; l < behind; l++)
             bytes += sizing->classes[mw_sizing_layer_class(sizing, first + l - begin)].saved_bytes;
         most = MAX(most, bytes);
@@ -230,12 +234,12 @@ int64_t
 mw_sizing_group_bytes(const struct mw_sizing *sizing)
 {
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
-    int64_t each = sizing->layers / sizing->stretches, most = 0;
+    int64_t most = 0;
 
     bool alone = recomputed.interval == 1 && !mw_sizing_kept_layers(sizing);
     if (mw_sizing_has_equal_layers(sizing) || alone)
         return mw_recomputed_largest(&recomputed) * mw_sizing_layer_bytes(sizing);
     for (int64_t stretch = 0; stretch < sizing->stretches; stretch++)
-        most = MAX(most, largest_group_bytes(sizing, &recomputed, stretch * each));
+        most = MAX(most, largest_group_bytes(sizing, stretch));
     return most;
 }
