@@ -93,6 +93,7 @@ struct mw_memory_use {
     int gradients_stay;      /* enum mw_gradients_stay */
     double tensors_beside;   /* whose gradients are there at once where the update runs beside
                                * backward; 0: of as many layers as the plan has */
+    bool fp8_parameters;      /* those of products in fp8 have no 16-bit copy */
     bool update_frees_others; /* gradients that the rank does not update, before it does */
 };
 

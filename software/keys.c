@@ -316,6 +316,9 @@ static const struct mw_profile_key keys[] = {
     MEMORY("beside_tensors", "", tensors_beside, 0, 1000,
            "tensors whose gradients are there at once where the update runs beside backward and "
            "frees each as it takes it; default: those of as many layers as the plan counts"),
+    {"memory", "fp8_parameters", "",
+     "whether parameters of products in fp8 are kept in fp8 alone, without a copy in 16 bits", 1, 0,
+     1, false, 0, MW_VALUE_FLAG, AT(memory.fp8_parameters), 0, 0, NULL},
     {"memory", "update_frees_others", "",
      "whether the update begins by freeing gradients that are not partitioned and that the rank "
      "does not update",

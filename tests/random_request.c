@@ -722,8 +722,6 @@ interleave(struct random_request *request)
     s->grad_accum *= s->pp;
     request->model.layers =
         s->pp * s->virtual_stages * (1 + request->seed / 2 % 2) + request->seed / 4 % 4;
-    s->recompute_layers = MW_AUTO;
-    s->recompute_set = (struct mw_layer_set){{0}};
 }
 
 /* Gradients of weights that come later need all activations, of all layers. */

@@ -314,16 +314,3 @@ mw_settings_stretch_begin(const struct mw_settings *settings, int64_t layers, in
             layer++;
     return layer;
 }
-
-int64_t
-mw_settings_stage_layers(const struct mw_settings *settings, int64_t layers, int64_t stage)
-{
-    int64_t stretches = mw_settings_stretches(settings), count = 0;
-
-    for (int64_t stretch = 0; stretch < stretches; stretch++) {
-        int64_t number = stretch * settings->pp + stage;
-        count += mw_settings_stretch_begin(settings, layers, number + 1) -
-                 mw_settings_stretch_begin(settings, layers, number);
-    }
-    return count;
-}

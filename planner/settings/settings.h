@@ -327,8 +327,6 @@ mw_settings_stretches(const struct mw_settings *settings)
  * behind the layers. */
 int64_t mw_settings_stretch_begin(const struct mw_settings *settings, int64_t layers,
                                   int64_t number);
-/* Layers of all stretches of a stage. */
-int64_t mw_settings_stage_layers(const struct mw_settings *settings, int64_t layers, int64_t stage);
 
 /* The micro-batches of a step are a multiple of this: interleaved stretches pass on as many of them
  * at a time as there are stages. */

@@ -205,8 +205,7 @@ more_of_group(const struct mw_sizing *sizing, double rests)
 static double
 group_at_rest(const struct mw_sizing *sizing)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
-    double layers = (double)MAX(1, mw_recomputed_largest(&recomputed));
+    double layers = (double)MAX(1, mw_sizing_largest_group(sizing));
 
     return (double)mw_sizing_group_bytes(sizing) * (layers - 1) / layers;
 }
@@ -259,10 +258,7 @@ wider_layer(const struct mw_sizing *sizing)
 static double
 kept_layers(const struct mw_sizing *sizing)
 {
-    int64_t layers = sizing->settings.checkpoint_interval ? mw_sizing_kept_layers(sizing)
-                                                          : mw_sizing_stretch_layers(sizing, mw_sizing_longest_stretch(sizing));
-
-    return (double)(mw_sizing_activation_sets(sizing) * layers);
+    return (double)(mw_sizing_activation_sets(sizing) * mw_sizing_kept_in_pass(sizing));
 }
 
 /* Of layers that keep activations; and, if the profile says how much is kept, of the group that
@@ -274,8 +270,7 @@ more_activations(const struct mw_sizing *sizing, double *of_group)
     bool says = sizing->hardware->memory_use.activations_kept > 0;
     bool groups = sizing->settings.checkpoint_interval > 0;
     double kept = (double)mw_sizing_activation_sets(sizing) * (double)sizing->stored_bytes;
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
-    double behind = groups ? fmax(0, (double)mw_recomputed_largest(&recomputed) - 1) : 0;
+    double behind = groups ? fmax(0, (double)mw_sizing_largest_group(sizing) - 1) : 0;
 
     *of_group = 0;
     if (mw_settings_keeps_whole(&sizing->settings) || sizing->settings.forward_only)

@@ -251,16 +251,15 @@ transfers_of_blocks(const struct mw_sizing *s, const struct mw_class_info *class
 static int64_t
 alike_blocks(const struct mw_sizing *s, enum mw_class class, int64_t first, bool *kept)
 {
-    const struct mw_recomputed recomputed = mw_sizing_recomputed(s);
-    int64_t begin = s->stretch[0].begin, blocks = s->classes[class].blocks, behind = first + 1;
+    int64_t begin = 0, blocks = s->classes[class].blocks, behind = first + 1;
 
     *kept = false;
     if (!mw_class_is_of_layers(class) || !mw_sizing_kept_layers(s))
         return blocks - first;
     for (int c = MW_CLASS_LAYERS; c < (int)class; c++)
         begin += s->classes[c].blocks;
-    *kept = !mw_recomputed_has(&recomputed, begin + first);
-    while (behind < blocks && mw_recomputed_has(&recomputed, begin + behind) == !*kept)
+    *kept = !mw_sizing_recomputes(s, begin + first);
+    while (behind < blocks && mw_sizing_recomputes(s, begin + behind) == !*kept)
         behind++;
     return behind - first;
 }

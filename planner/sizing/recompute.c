@@ -9,22 +9,17 @@ mw_sizing_recomputed_in(const struct mw_sizing *sizing, int64_t stretch)
 {
     const struct mw_settings *s = &sizing->settings;
     int64_t begin = sizing->stretch[stretch].begin, again = s->recompute_layers;
+    int64_t layers = mw_sizing_stretch_layers(sizing, stretch);
 
     if (again < 1)
-        again = mw_settings_keeps_whole(s) ? 0 : sizing->layers;
+        again = mw_settings_keeps_whole(s) ? 0 : layers;
     return (struct mw_recomputed){
         .begin = begin,
-        .end = begin + mw_sizing_stretch_layers(sizing, stretch),
+        .end = begin + layers,
         .interval = s->checkpoint_interval,
-        .kept = MAX(0, sizing->layers - again),
+        .kept = MAX(0, layers - again),
         .set = mw_layer_set_is_empty(&s->recompute_set) ? NULL : &s->recompute_set,
     };
-}
-
-struct mw_recomputed
-mw_sizing_recomputed(const struct mw_sizing *sizing)
-{
-    return mw_sizing_recomputed_in(sizing, mw_sizing_longest_stretch(sizing));
 }
 
 bool
@@ -39,9 +34,44 @@ mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer)
 int64_t
 mw_sizing_kept_layers(const struct mw_sizing *sizing)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    int64_t kept = 0;
 
-    return sizing->settings.checkpoint_interval ? mw_recomputed_kept(&recomputed) : 0;
+    for (int64_t stretch = 0; stretch < sizing->stretches; stretch++) {
+        struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, stretch);
+        kept += sizing->settings.checkpoint_interval ? mw_recomputed_kept(&recomputed) : 0;
+    }
+    return kept;
+}
+
+/* In the stretch that has most. */
+static int64_t
+most_of(const struct mw_sizing *sizing, int64_t count(const struct mw_recomputed *))
+{
+    int64_t most = 0;
+
+    for (int64_t stretch = 0; stretch < sizing->stretches; stretch++) {
+        struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, stretch);
+        most = MAX(most, count(&recomputed));
+    }
+    return most;
+}
+
+int64_t
+mw_sizing_kept_in_pass(const struct mw_sizing *sizing)
+{
+    return most_of(sizing, mw_recomputed_kept);
+}
+
+int64_t
+mw_sizing_groups_in_pass(const struct mw_sizing *sizing)
+{
+    return most_of(sizing, mw_recomputed_groups);
+}
+
+int64_t
+mw_sizing_largest_group(const struct mw_sizing *sizing)
+{
+    return most_of(sizing, mw_recomputed_largest);
 }
 
 bool
@@ -96,14 +126,17 @@ mw_sizing_kept_coded_bytes(const struct mw_sizing *sizing, int64_t layer)
 static int64_t
 kept_blocks(const struct mw_sizing *sizing, enum mw_class class)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     int64_t kept = 0;
 
-    if (!mw_sizing_kept_layers(sizing)) /* always, of several stretches */
+    if (!mw_sizing_kept_layers(sizing))
         return 0;
-    for (int64_t layer = 0; layer < sizing->layers; layer++)
-        kept += mw_sizing_layer_class(sizing, layer) == class &&
-                !mw_recomputed_has(&recomputed, recomputed.begin + layer);
+    for (int64_t k = 0; k < sizing->stretches; k++) {
+        const struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, k);
+        int64_t first = sizing->stretch[k].first;
+        for (int64_t layer = first; layer < sizing->stretch[k + 1].first; layer++)
+            kept += mw_sizing_layer_class(sizing, layer) == class &&
+                    !mw_recomputed_has(&recomputed, recomputed.begin + layer - first);
+    }
     return kept;
 }
 
@@ -124,8 +157,11 @@ kept_of_stretch(const struct mw_sizing *sizing, bool stored)
     int64_t most = 0;
 
     for (int64_t k = 0; k < sizing->stretches; k++) {
+        const struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, k);
         int64_t first = sizing->stretch[k].first, behind = sizing->stretch[k + 1].first, bytes = 0;
         for (int64_t layer = first; layer < behind; layer++) {
+            if (mw_recomputed_has(&recomputed, recomputed.begin + layer - first))
+                continue;
             const struct mw_class_info *class =
                 &sizing->classes[mw_sizing_layer_class(sizing, layer)];
             bytes += stored ? class->kept_bytes : class->saved_bytes;
@@ -141,7 +177,7 @@ kept_bytes(const struct mw_sizing *sizing, bool stored)
     if (mw_settings_keeps_whole(&sizing->settings))
         return 0;
     if (sizing->stretches > 1)
-        return sizing->settings.checkpoint_interval ? 0 : kept_of_stretch(sizing, stored);
+        return kept_of_stretch(sizing, stored);
     bool interval = sizing->settings.checkpoint_interval > 0;
     int64_t bytes = 0;
 
@@ -164,7 +200,6 @@ mw_sizing_set_kept(struct mw_sizing *sizing)
 int64_t
 mw_sizing_kept_scores(const struct mw_sizing *sizing)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     bool interval = sizing->settings.checkpoint_interval > 0;
     int64_t most = 0, elements = 0;
 
@@ -176,7 +211,7 @@ mw_sizing_kept_scores(const struct mw_sizing *sizing)
         elements += kept * class->kept_scores;
         most = MAX(most, class->kept_scores);
     }
-    return elements + mw_recomputed_largest(&recomputed) * most;
+    return elements + mw_sizing_largest_group(sizing) * most;
 }
 
 double
@@ -233,12 +268,11 @@ largest_group_bytes(const struct mw_sizing *sizing, int64_t stretch)
 int64_t
 mw_sizing_group_bytes(const struct mw_sizing *sizing)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     int64_t most = 0;
 
-    bool alone = recomputed.interval == 1 && !mw_sizing_kept_layers(sizing);
+    bool alone = sizing->settings.checkpoint_interval == 1 && !mw_sizing_kept_layers(sizing);
     if (mw_sizing_has_equal_layers(sizing) || alone)
-        return mw_recomputed_largest(&recomputed) * mw_sizing_layer_bytes(sizing);
+        return mw_sizing_largest_group(sizing) * mw_sizing_layer_bytes(sizing);
     for (int64_t stretch = 0; stretch < sizing->stretches; stretch++)
         most = MAX(most, largest_group_bytes(sizing, stretch));
     return most;

@@ -500,15 +500,19 @@ bool mw_sizing_gathers_momentum(const struct mw_sizing *sizing, const struct mw_
 struct mw_chunk *mw_sizing_chunks(const struct mw_sizing *sizing);
 /* Whether its state is written to the other of two extents (--commit step). */
 bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
-/* Which layers of a stretch of the stage are recomputed, and of its longest; it borrows from the
- * sizing. */
+/* Which layers of a stretch of the stage are recomputed; it borrows from the sizing. */
 struct mw_recomputed mw_sizing_recomputed_in(const struct mw_sizing *sizing, int64_t stretch);
-struct mw_recomputed mw_sizing_recomputed(const struct mw_sizing *sizing);
 bool mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer); /* of the stage */
 /* Layers whose activations are kept beside those that are recomputed; 0 without checkpoints, or
  * where all are recomputed.  Where checkpoints are of activations these are what is kept, of all
  * layers if none is recomputed. */
 int64_t mw_sizing_kept_layers(const struct mw_sizing *sizing);
+/* Layers that a micro-batch's pass keeps the activations of, of the stretch with most; all where
+ * none is recomputed. */
+int64_t mw_sizing_kept_in_pass(const struct mw_sizing *sizing);
+/* Checkpoints of a pass, and layers of its largest group, in the stretches with most of them. */
+int64_t mw_sizing_groups_in_pass(const struct mw_sizing *sizing);
+int64_t mw_sizing_largest_group(const struct mw_sizing *sizing);
 bool mw_sizing_recomputes_some(const struct mw_sizing *sizing); /* and keeps others */
 /* Whether checkpoints are of two sizes: of inputs and of activations. */
 bool mw_sizing_mixes_checkpoints(const struct mw_sizing *sizing);
