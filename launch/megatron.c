@@ -262,20 +262,35 @@ ask(GString *shell, const struct mw_launch_plan *plan, struct mw_launch *out)
                    plan->sizing->model->vocab);
 }
 
-/* "Et*8|t*9|t*6,L": embedding, layers of each stage, loss. */
+/* "Et*8|t*9|t*6,L": embedding, layers of each stage, or of its stretches in turn, and loss. */
 static void
 add_layout(GString *shell, const struct mw_launch_plan *plan)
 {
     const struct mw_settings *s = &plan->sizing->settings;
-    int64_t layers = plan->sizing->model->layers;
+    int64_t layers = plan->sizing->model->layers, parts = s->pp * plan->sizing->stretches;
     g_autoptr(GString) layout = g_string_new("E");
 
-    for (int64_t stage = 0; stage < s->pp; stage++)
-        g_string_append_printf(layout, "%st*%" G_GINT64_FORMAT, stage ? "|" : "",
-                               mw_settings_stage_begin(s, layers, stage + 1) -
-                                   mw_settings_stage_begin(s, layers, stage));
+    for (int64_t part = 0; part < parts; part++)
+        g_string_append_printf(layout, "%st*%" G_GINT64_FORMAT, part ? "|" : "",
+                               mw_settings_stretch_begin(s, layers, part + 1) -
+                                   mw_settings_stretch_begin(s, layers, part));
     g_string_append(layout, ",L");
     mw_launch_option(shell, "--pipeline-model-parallel-layout", layout->str);
+}
+
+/* Its own stages have as many layers each, and it counts the stretches of a layout itself
+ * (megatron/core/transformer/pipeline_parallel_layer_layout.py). */
+static void
+add_stages(GString *shell, const struct mw_launch_plan *plan)
+{
+    const struct mw_settings *s = &plan->sizing->settings;
+    int64_t layers = plan->sizing->model->layers, parts = s->pp * plan->sizing->stretches;
+
+    mw_launch_option_number(shell, "--pipeline-model-parallel-size", s->pp);
+    if (!mw_layer_set_is_empty(&s->stage_begins) || layers % parts)
+        add_layout(shell, plan);
+    else if (plan->sizing->stretches > 1)
+        mw_launch_option_number(shell, "--num-layers-per-virtual-pipeline-stage", layers / parts);
 }
 
 static bool
@@ -295,12 +310,7 @@ write_files(const struct mw_launch_plan *plan, struct mw_launch *out, GError **e
         mw_launch_option_number(shell, "--context-parallel-size", s->cp);
         mw_launch_option(shell, "--cp-comm-type", s->cp_kind == MW_CONTEXT_RING ? "p2p" : "a2a");
     }
-    mw_launch_option_number(shell, "--pipeline-model-parallel-size", s->pp);
-    if (plan->sizing->stretches > 1)
-        mw_launch_option_number(shell, "--num-layers-per-virtual-pipeline-stage",
-                                plan->sizing->layers / plan->sizing->stretches);
-    if (!mw_layer_set_is_empty(&s->stage_begins))
-        add_layout(shell, plan);
+    add_stages(shell, plan);
     add_sharding(shell, plan);
     add_recompute(shell, plan);
     add_batch(shell, plan);

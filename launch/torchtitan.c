@@ -137,7 +137,7 @@ add_parallelism(GString *text, const struct mw_launch_plan *plan)
                                                       : "1F1B");
         if (plan->sizing->stretches > 1)
             line(text, "parallelism.pipeline_parallel_layers_per_stage",
-                 plan->sizing->layers / plan->sizing->stretches);
+                 mw_sizing_stretch_layers(plan->sizing, mw_sizing_longest_stretch(plan->sizing)));
         line(text, "parallelism.pipeline_parallel_microbatch_size", mw_launch_micro_batch(plan));
     }
 }

@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan/check_step.h"
 #include "plan/clock.h"
@@ -67,20 +68,27 @@ mw_step_splits(const struct mw_step_check *check, int32_t layer, int operator_)
 bool
 mw_step_has(const struct mw_step_check *check, int64_t layer)
 {
-    return !check->stretch_step ||
-           (layer - check->layer_first) % check->stretch_step < check->stretch;
-}
-
-int64_t
-mw_step_stretch_end(const struct mw_step_check *check, int64_t layer)
-{
-    return layer + check->stretch;
+    return check->behind_stretch[layer] > 0;
 }
 
 int64_t
 mw_step_next_stretch(const struct mw_step_check *check, int64_t layer)
 {
-    return check->stretch_step ? layer + check->stretch_step : check->layer_behind;
+    int64_t next = check->behind_stretch[layer];
+
+    while (next < check->layer_behind && !mw_step_has(check, next))
+        next++;
+    return next;
+}
+
+int64_t
+mw_step_stretch_before(const struct mw_step_check *check, int64_t layer)
+{
+    int64_t last = check->first_of_stretch[layer] - 1;
+
+    while (last >= check->layer_first && !mw_step_has(check, last))
+        last--;
+    return last < check->layer_first ? -1 : check->first_of_stretch[last];
 }
 
 enum mw_tier
@@ -197,27 +205,20 @@ has_tensor(const struct mw_step_check *check, int64_t layer)
     return false;
 }
 
-/* Layers that a program has in several stretches come in equal ones, at equal distances. */
-static bool
+static void
 find_stretches(struct mw_step_check *check)
 {
-    int64_t end = check->layer_first, next;
-
-    while (end < check->layer_behind && has_tensor(check, end))
-        end++;
-    next = end;
-    while (next < check->layer_behind && !has_tensor(check, next))
-        next++;
-    check->stretch = end - check->layer_first;
-    check->stretch_step = next < check->layer_behind ? next - check->layer_first : 0;
-    bool good = !check->stretch_step ||
-                (check->layer_behind - check->layer_first) % check->stretch_step == check->stretch;
-    for (int64_t l = check->layer_first; l < check->layer_behind; l++)
-        good = good && has_tensor(check, l) == mw_step_has(check, l);
-    return good || mw_plan_refuse(&check->base,
-                                  "program %u: has neither all layers from %" PRId64 " to %" PRId64
-                                  " nor equal stretches of them",
-                                  check->program, check->layer_first, check->layer_behind - 1);
+    check->stretches = 0;
+    memset(check->behind_stretch, 0, (size_t)check->layers * sizeof *check->behind_stretch);
+    for (int64_t first = check->layer_first, end; first < check->layer_behind; first = end + 1) {
+        for (end = first; end < check->layer_behind && has_tensor(check, end);)
+            end++;
+        for (int64_t layer = first; layer < end; layer++) {
+            check->first_of_stretch[layer] = first;
+            check->behind_stretch[layer] = end;
+        }
+        check->stretches += end > first;
+    }
 }
 
 static bool
@@ -242,8 +243,7 @@ index_tensors(struct mw_step_check *check)
     if (check->layer_first >= check->layer_behind)
         return mw_plan_refuse(&check->base, "program %u: has no layer of the model",
                               check->program);
-    if (!find_stretches(check))
-        return false;
+    find_stretches(check);
     if (!plan->shape.has_decoder)
         return true;
     if (!check_operators(check))
@@ -400,12 +400,8 @@ find_ranks(struct mw_step_check *check)
         return mw_plan_refuse(&check->base, "%s: %" PRId64 " ranks agree on the norm, of %u",
                               mw_step_label(check, check->agree).text, ranks,
                               check->plan->world_ranks);
-    if (check->stretch_step && check->stretch_step != check->pp * check->stretch)
-        return mw_plan_refuse(&check->base,
-                              "program %u: its stretches of %" PRId64 " layers begin at distances "
-                              "of %" PRId64 ", and there are %" PRId64 " stages",
-                              check->program, check->stretch, check->stretch_step, check->pp);
-    if (check->pp == 1 && (check->layer_first || check->layer_behind != check->layers))
+    if (check->pp == 1 && (check->layer_first || check->layer_behind != check->layers ||
+                           check->stretches > 1))
         return mw_plan_refuse(&check->base,
                               "program %u: has layers %" PRId64 " to %" PRId64 " of %" PRId64
                               ", and no pipeline has the others",
@@ -583,7 +579,7 @@ check_programs(struct mw_step_check *check, const uint32_t *sorted, const uint32
         for (int64_t first = check->layer_first; first < check->layer_behind;
              first = mw_step_next_stretch(check, first)) {
             layers.ranks[first] += ranks;
-            layers.ranks[mw_step_stretch_end(check, first)] -= ranks;
+            layers.ranks[check->behind_stretch[first]] -= ranks;
         }
         layers.all += ranks;
     }
@@ -626,6 +622,9 @@ check_flat(struct mw_step_check *check)
     for (uint32_t s = 0; s < plan->slot_count; s++)
         check->slots[s].definer = check->slots[s].writer = MW_NONE;
     check->dropped = mw_plan_allocate((size_t)check->layers + 1, sizeof *check->dropped);
+    check->first_of_stretch =
+        mw_plan_allocate((size_t)check->layers + 1, sizeof *check->first_of_stretch);
+    check->behind_stretch = mw_plan_allocate((size_t)check->layers + 1, sizeof *check->behind_stretch);
     check->tensor_of =
         mw_plan_allocate((size_t)(check->layers + 1) * MW_OPERATOR_COUNT, sizeof *check->tensor_of);
     check->part_of = mw_plan_allocate(plan->tensor_count, sizeof *check->part_of);
@@ -638,6 +637,8 @@ check_flat(struct mw_step_check *check)
     free(begin);
     free(check->slots);
     free(check->dropped);
+    free(check->first_of_stretch);
+    free(check->behind_stretch);
     free(check->tensor_of);
     free(check->part_of);
     free(check->left_by);

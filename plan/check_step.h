@@ -62,8 +62,9 @@ struct mw_step_check {
     const uint32_t *ops; /* [op_count] in a topological order */
     uint32_t op_count;
     int64_t layer_first, layer_behind; /* the latter is not its own */
-    int64_t stretch, stretch_step;     /* layers that follow each other, and from the first of them
-                                        * to where the next ones begin; 0: there are no others */
+    int64_t stretches;                 /* of layers that follow each other */
+    int64_t *first_of_stretch;            /* [layers] of the stretch that has the layer: its first, */
+    int64_t *behind_stretch;            /* and the layer behind it; 0: it is not the program's */
     bool *dropped;                     /* [layers] */
     uint32_t *tensor_of;               /* [(layers + 1) * MW_OPERATOR_COUNT], MW_NONE: none */
     uint32_t begin, agree, commit;
@@ -105,9 +106,10 @@ bool mw_step_drops(const struct mw_step_check *check, int32_t layer);
 bool mw_step_splits(const struct mw_step_check *check, int32_t layer, int operator_);
 /* Whether a layer from layer_first on, below layer_behind, is the program's. */
 bool mw_step_has(const struct mw_step_check *check, int64_t layer);
-/* The layer behind the stretch that begins with `layer`, and where the next one begins. */
-int64_t mw_step_stretch_end(const struct mw_step_check *check, int64_t layer);
+/* Where the stretches begin behind the one that has the layer, and before it; layer_behind, and -1:
+ * there is none. */
 int64_t mw_step_next_stretch(const struct mw_step_check *check, int64_t layer);
+int64_t mw_step_stretch_before(const struct mw_step_check *check, int64_t layer);
 /* Data-parallel ranks that have the tensor's elements, and divide them: all, or where experts are
  * spread one in `spread`. */
 int64_t mw_step_replicas(const struct mw_step_check *check, const struct mw_tensor *tensor);

@@ -213,12 +213,8 @@ put_tail(struct row *row)
 static struct mw_recomputed
 recomputed_of(const struct mw_step_check *check, int64_t layer)
 {
-    const struct mw_step_shape *shape = &check->plan->shape;
-    int64_t first = check->layer_first;
-
-    if (check->stretch_step)
-        first = layer - (layer - first) % check->stretch_step;
-    return mw_step_shape_recomputed(shape, first, mw_step_stretch_end(check, first));
+    return mw_step_shape_recomputed(&check->plan->shape, check->first_of_stretch[layer],
+                                    check->behind_stretch[layer]);
 }
 
 /* Of the checkpoint group that has the layer: the first layer that is computed, or none. */
@@ -302,7 +298,7 @@ waits_for_logits(const struct mw_step_check *check)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
     const struct mw_recomputed recomputed = recomputed_of(check, check->layer_first);
-    bool all = shape->checkpoint_interval && !shape->layer_order && !check->stretch_step;
+    bool all = shape->checkpoint_interval && !shape->layer_order && check->stretches == 1;
 
     for (int64_t l = check->layer_first; l < check->layer_behind; l++)
         all = all && (shape->whole_checkpoints || mw_recomputed_has(&recomputed, l));
@@ -342,7 +338,7 @@ put_return(struct row *row, int64_t first)
     const struct mw_step_check *check = row->check;
     const struct mw_plan *plan = check->plan;
     bool ends = plan->shape.has_decoder;
-    bool last = ends && mw_step_stretch_end(check, first) == check->layers;
+    bool last = ends && check->behind_stretch[first] == check->layers;
     size_t turn = row->count;
 
     if (last)
@@ -366,13 +362,12 @@ make_row(struct row *row)
 {
     const struct mw_step_check *check = row->check;
     const struct mw_step_shape *shape = &check->plan->shape;
-    int64_t last = check->layer_behind - check->stretch;
+    int64_t last = check->first_of_stretch[check->layer_behind - 1];
 
     for (int64_t first = check->layer_first; first < check->layer_behind;
          first = mw_step_next_stretch(check, first))
         put_forward(row, first);
-    for (int64_t first = last; first >= check->layer_first;
-         first -= check->stretch_step ? check->stretch_step : check->layers)
+    for (int64_t first = last; first >= 0; first = mw_step_stretch_before(check, first))
         put_return(row, first);
     if (shape->layer_order && shape->checkpoint_interval && shape->has_decoder)
         mark_stops(row);

@@ -691,7 +691,7 @@ is_handed(const struct mw_step_check *check, uint32_t index, uint32_t slot, enum
 
     return by != MW_NONE && mw_step_work(check, by)->kind == kind &&
            check->plan->ops[by].micro_batch == op->micro_batch &&
-           (!hop || !check->stretch_step || check->plan->ops[by].layer == op->layer) &&
+           (!hop || check->stretches == 1 || check->plan->ops[by].layer == op->layer) &&
            (check->plan->ops[by].phase == MW_PHASE_BACKWARD) == (op->phase == MW_PHASE_BACKWARD);
 }
 
@@ -947,7 +947,7 @@ check_way(struct mw_step_check *check, const struct way *way)
         const struct mw_op *op = &plan->ops[check->ops[i]];
         const struct mw_work *work = mw_step_work(check, check->ops[i]);
         if (work->kind != way->kind || (op->phase == MW_PHASE_BACKWARD) != way->back ||
-            (check->stretch_step && op->layer != way->layer))
+            (check->stretches > 1 && op->layer != way->layer))
             continue;
         if (!way->is_there || op->micro_batch != next++ || (work->hop != 1 && work->hop != -1) ||
             (work->hop > 0) == way->back || !meets_neighbour(check, check->ops[i]))
@@ -965,7 +965,7 @@ check_hops(struct mw_step_check *check)
 
     for (int64_t first = check->layer_first; first < check->layer_behind;
          first = mw_step_next_stretch(check, first)) {
-        int64_t end = mw_step_stretch_end(check, first);
+        int64_t end = check->behind_stretch[first];
         bool forth = first > 0, on = end < check->layers;
         const struct way ways[] = {
             {MW_OP_RECV, false, forth, first, "receive from the stage before"},

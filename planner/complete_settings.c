@@ -2,6 +2,7 @@
 #include <glib.h>
 #include <math.h>
 
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/spell.h"
@@ -464,13 +465,15 @@ check_shard_group(const struct mw_settings *s, GError **error)
 int64_t
 mw_settings_most_layers(const struct mw_model *model, const struct mw_settings *s)
 {
-    int64_t most = 1;
+    int64_t parts = s->pp * mw_settings_stretches(s), most = 1;
 
     if (mw_settings_balances_stages(s))
-        return MAX(1, model->layers - s->pp + 1);
-    for (int64_t stage = 0; stage < s->pp; stage++)
-        most = MAX(most, mw_settings_stage_begin(s, model->layers, stage + 1) -
-                             mw_settings_stage_begin(s, model->layers, stage));
+        return MAX(1, model->layers - parts + 1);
+    if (mw_layer_set_is_empty(&s->stage_begins))
+        return mw_divide_up(model->layers, parts);
+    for (int64_t part = 0; part < parts; part++)
+        most = MAX(most, mw_settings_stretch_begin(s, model->layers, part + 1) -
+                             mw_settings_stretch_begin(s, model->layers, part));
     return most;
 }
 
@@ -490,7 +493,11 @@ check_counts_of_layers(const struct mw_model *model, const struct mw_settings *s
         return mw_refuse(error,
                          "{recompute-layers=%" G_GINT64_FORMAT "}: %smodel %s has "
                          "%" G_GINT64_FORMAT " layers; give 1 to %" G_GINT64_FORMAT ", or fewest",
-                         s->recompute_layers, s->pp > 1 ? "a pipeline stage of " : "", model->name,
+                         s->recompute_layers,
+                         mw_settings_stretches(s) > 1 ? "a stretch of "
+                         : s->pp > 1                  ? "a pipeline stage of "
+                                                      : "",
+                         model->name,
                          most, most);
     return true;
 }
@@ -689,10 +696,6 @@ check_schedule(const struct mw_model *model, const struct mw_settings *s, GError
     }
     if (mw_settings_takes_turns(s) && !check_turns(model, s, error))
         return false;
-    if (mw_settings_balances_stages(s) && interleaved)
-        return mw_refuse(error,
-                         "{stage-split=balanced}: stages of {schedule=interleaved} have stretches "
-                         "of as many layers each; leave it out, or give {schedule=1f1b}");
     if (s->virtual_stages != MW_AUTO && !interleaved)
         return mw_refuse(error,
                          "{virtual-stages=%" G_GINT64_FORMAT "}: is of {schedule=interleaved}; "
@@ -709,9 +712,6 @@ check_schedule(const struct mw_model *model, const struct mw_settings *s, GError
                          "{schedule=interleaved}: model %s has stacks of layers of several kinds, "
                          "which are not interleaved; give {schedule=1f1b}",
                          model->name);
-    if (recomputes_some(s))
-        return mw_refuse(error, "{schedule=interleaved}: recomputes all layers or none; leave out "
-                                "{recompute-layers} and {recompute-list}");
     return true;
 }
 

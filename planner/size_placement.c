@@ -206,7 +206,7 @@ struct mw_sizing *
 mw_planner_size_fewest(const struct mw_request *request, const struct mw_sizing *all)
 {
     struct mw_settings s = all->settings;
-    struct probe fits = {mw_divide_up(request->model->layers, all->pp), left_on_gpu(all)};
+    struct probe fits = {mw_settings_most_layers(request->model, &s), left_on_gpu(all)};
     struct probe lacks = {0, 0};
     struct mw_sizing *best = NULL;
 

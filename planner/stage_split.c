@@ -82,13 +82,14 @@ mw_stage_split_choose(const struct mw_model *model, const struct mw_hardware *ha
 
     if (!mw_settings_balances_stages(settings))
         return;
-    if (settings->pp == 1 || settings->pp > model->layers || model->layers > MW_LAYER_SET_MAX)
+    int64_t parts = settings->pp * mw_settings_stretches(settings);
+    if (settings->pp == 1 || parts > model->layers || model->layers > MW_LAYER_SET_MAX)
         return; /* which is said elsewhere */
     settings->stage_begins = (struct mw_layer_set){{0}};
     one.micro_batch = one.micro_batch == MW_AUTO ? 1 : one.micro_batch;
     struct mw_shape shape = mw_sizing_shape(model, &one, hardware);
     g_autofree double *layer_s = g_new(double, model->layers);
-    g_autofree int64_t *begins = g_new(int64_t, settings->pp);
+    g_autofree int64_t *begins = g_new(int64_t, parts);
     for (int64_t l = 0; l < model->layers; l++)
         layer_s[l] = mw_stage_operators_s(operators, mw_model_layer(model, l, &shape, operators),
                                           settings->checkpoint_interval != 0, hardware);
@@ -96,7 +97,7 @@ mw_stage_split_choose(const struct mw_model *model, const struct mw_hardware *ha
         mw_stage_operators_s(operators, mw_model_head(model, &shape, operators), false, hardware);
     double tail_s =
         mw_stage_operators_s(operators, mw_model_tail(model, &shape, operators), false, hardware);
-    mw_stage_split_find(layer_s, model->layers, head_s, tail_s, settings->pp, begins);
-    for (int64_t stage = 1; stage < settings->pp; stage++)
-        mw_layer_set_add(&settings->stage_begins, begins[stage]);
+    mw_stage_split_find(layer_s, model->layers, head_s, tail_s, parts, begins);
+    for (int64_t part = 1; part < parts; part++)
+        mw_layer_set_add(&settings->stage_begins, begins[part]);
 }

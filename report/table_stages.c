@@ -10,6 +10,10 @@ layers_text(const struct mw_result_stage *stage)
 
     if (!stage->layers)
         return g_strdup("none");
+    if (stage->stretches > 1 && stage->layers % stage->stretches)
+        return g_strdup_printf("%" G_GINT64_FORMAT " in %" G_GINT64_FORMAT
+                               " from %" G_GINT64_FORMAT,
+                               stage->layers, stage->stretches, stage->first_layer);
     if (stage->stretches > 1)
         return g_strdup_printf("%" G_GINT64_FORMAT " x %" G_GINT64_FORMAT " from %" G_GINT64_FORMAT,
                                stage->stretches, stage->layers / stage->stretches,

@@ -346,6 +346,9 @@ static const struct mw_profile_key keys[] = {
      "whether then all that is in no layer is one block, which stays whole from forward to the end "
      "of backward; else the embedding and the logits' weight are a block each",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.ends_stay), 0, 0, NULL},
+    {"memory", "fp8_parameters", "",
+     "whether parameters of products in fp8 are kept in fp8 alone, without a copy in 16 bits", 1, 0,
+     1, false, 0, MW_VALUE_FLAG, AT(memory.fp8_parameters), 0, 0, NULL},
     {"memory", "update_frees_others", "",
      "whether the update begins by freeing gradients that are not partitioned and that the rank "
      "does not update",

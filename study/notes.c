@@ -580,8 +580,8 @@ note_replicas(const struct mw_sizing *sizing, GPtrArray *notes)
         return;
     mw_stage_costs_of(model, sizing->hardware, s, &costs);
     for (int64_t stage = 0; stage < sizing->pp; stage++) {
-        int64_t begin = mw_settings_stage_begin(s, model->layers, stage);
-        int64_t end = mw_settings_stage_begin(s, model->layers, stage + 1);
+        int64_t begin = mw_settings_stretch_begin(s, model->layers, stage);
+        int64_t end = mw_settings_stretch_begin(s, model->layers, stage + 1);
         int64_t ranks = mw_settings_stage_ranks(s, stage);
         own_s = fmax(own_s, fmax(mw_stage_replicated_s(&costs, begin, end, ranks), costs.hop_s));
     }

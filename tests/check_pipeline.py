@@ -60,6 +60,9 @@ INTERLEAVED = {
     "two stretches": (2, 2, 2, "-s ddp"),
     "four stages": (4, 4, 2, "-s zero1"),
     "recomputed": (2, 2, 4, "-s zero3 --activation-checkpoint-interval 1"),
+    "unlike stretches": (2, 2, 3, "-s zero1"),
+    "unlike stretches, recomputed": (2, 2, 3, "-s zero3 --activation-checkpoint-interval 1"),
+    "stretches as asked": (2, 2, 2, "-s ddp --stage-split 1,4,5"),
     "checkpoints in host memory": (2, 2, 2, "-s zero-infinity-cpu --activation-device cpu "
                                    "--activation-checkpoint-interval 1"),
 }
@@ -81,8 +84,9 @@ def check_places(box, places, schedule=""):
 
 
 def check_same_losses(box, count, places, stages):
-    run = f"run {EIGHT_LAYERS} {places} {BATCH} {MACHINE} {TRAINING}"
-    alone, many = box.run(run), ranks(box, count, f"{run} {stages}")
+    state, split, begins = places.partition(" --stage-split")
+    run = f"run {EIGHT_LAYERS} {state} {BATCH} {MACHINE} {TRAINING}"
+    alone, many = box.run(run), ranks(box, count, f"{run} {stages}{split}{begins}")
     if len(losses(alone)) != 4 or losses(many) != losses(alone):
         yield f"{losses(many)}, alone {losses(alone)}: {many.err[-300:]} {alone.err[-300:]}"
 
@@ -142,7 +146,7 @@ def check_interleaved(box):
     box.run(f"simulate {interleaved} --write-deepspeed stages.json")
     if json.loads((box.folder / "stages.json").read_text())["memwall"].get("virtual_stages") != 3:
         yield "DeepSpeed's file does not say the stretches"
-    for options, words in (("--virtual-stages 2", ["--virtual-stages 2", "give 3"]),
+    for options, words in (("--virtual-stages 4", ["--virtual-stages 4", "give 2 to 3"]),
                            ("--virtual-stages 3 --grad-accum 6", ["give 4 or 8"]),
                            ("--virtual-stages 3 --recompute-layers 1", ["--recompute-layers"])):
         yield from check_refused(box, f"simulate {asked} --schedule interleaved {options}", words)
@@ -150,8 +154,44 @@ def check_interleaved(box):
     yield from check_refused(box, f"simulate {whole} --schedule interleaved --virtual-stages 3",
                              ["--global-batch 18", "give 16 or 20"])
     yield from check_refused(box, f"simulate {asked} --virtual-stages 3", ["interleaved"])
-    yield from check_refused(box, f"simulate {asked.replace('4 --pp 4', '5 --pp 5')} "
-                             "--schedule interleaved", ["give 4 or 6"])
+    yield from check_refused(box, f"simulate {asked.replace('4 --pp 4', '7 --pp 7')} "
+                             "--schedule interleaved", ["12 layers", "--pp 7", "1f1b"])
+
+
+def check_unlike_stretches(box):
+    """Layers that no number of stretches divides: as many or one more in each, or fewer beside the
+    logits; the same of a plan file, of the layers that the choice named, and for Megatron-LM."""
+    asked = f"-m llama-3.1-8b -s zero1 --batch 1 --grad-accum 16 {MACHINE} --gpus 4 --pp 4 " \
+            "--schedule interleaved --virtual-stages 3"
+    even, planned = (json.loads(box.run(f"simulate {asked} --stage-split {split} --json").out)
+                     ["answers"][0] for split in ("even", "balanced"))
+    for answer in (even, planned):
+        stages = answer["stages"]
+        if sum(s["layers"] for s in stages) != 32 or {s["stretches"] for s in stages} != {3}:
+            yield f"stages: {stages}"
+    if not planned["step_time_s"] < 0.97 * even["step_time_s"]:
+        yield f"steps: {planned['step_time_s']}, even {even['step_time_s']}"
+    split = planned["settings"]["stage_split"]
+    begins = [0, *(int(begin) for begin in split.split(",")), 32]
+    counts = [behind - begin for begin, behind in zip(begins, begins[1:])]
+    if len(counts) != 12 or min(counts) < 1 or counts[-1] >= max(counts):
+        yield f"stretches: {counts}"
+    box.run(f"plan {asked} --stage-split {split} -o stages.plan")
+    again = json.loads(box.run(f"simulate stages.plan {MACHINE} --json").out)["answers"][0]
+    if again["step_time_s"] != planned["step_time_s"] or again["stages"] != planned["stages"]:
+        yield f"of the plan file: {again['step_time_s']} s, {planned['step_time_s']} s"
+    alike = [32 * (n + 1) // 12 - 32 * n // 12 for n in range(12)]
+    for asked_split, layers in ((split, counts), ("even", alike)):
+        answer = box.run(f"simulate {asked} --stage-split {asked_split} --json").out.decode()
+        box.write("answer.json", answer)
+        box.run(f"export answer.json --for megatron -o {asked_split[:4]}")
+        script = (box.folder / asked_split[:4] / "launch.sh").read_text()
+        layout = "|".join(f"t*{count}" for count in layers)
+        if f"--pipeline-model-parallel-layout 'E{layout},L'" not in script or \
+                "virtual-pipeline" in script:
+            yield f"Megatron's layout is not E{layout},L"
+    yield from check_refused(box, f"simulate {asked} --stage-split 8,16,24",
+                             ["--stage-split 8,16,24", "11 stretches", "balanced"])
 
 
 def check_no_flush(box):
@@ -223,8 +263,7 @@ def check_split(box):
                            ("--stage-split odd", ["even, balanced, or"]),
                            ("--stage-split 0", ["from 1 to", "balanced"]),
                            ("--stage-split 8,8,24", ["in order"]),
-                           ("--stage-split 8,16,24 --schedule interleaved", ["1f1b"]),
-                           ("--stage-split balanced --schedule interleaved", ["1f1b"])):
+                           ("--stage-split 8,16,24 --schedule interleaved", ["7 stretches"])):
         yield from check_refused(box, f"simulate {asked} {options}", words)
     yield from check_refused(box, f"simulate {asked} --pp 1 --stage-split balanced",
                              ["--stage-split balanced", "--pp"])
@@ -478,6 +517,7 @@ def tests(box):
     yield "simulated", check_simulated(box)
     yield "in flight", check_in_flight(box)
     yield "interleaved", check_interleaved(box)
+    yield "unlike stretches", check_unlike_stretches(box)
     yield "no flush", check_no_flush(box)
     yield "split", check_split(box)
     yield "stages whose GPUs take turns", check_turns(box)

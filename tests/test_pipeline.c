@@ -82,10 +82,11 @@ static void
 add_up(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
 {
     struct mw_plan *plan = mw_build_plan(sizing);
-    int64_t layers = 0, params = 0, ops = 0;
+    int64_t layers = 0, behind = 0, params = 0, ops = 0;
 
     for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage) {
-        g_assert_cmpint(stage->first_layer, ==, layers / stage->stretches);
+        g_assert_cmpint(stage->stretch[0].begin, ==, behind);
+        behind += mw_sizing_stretch_layers(stage, 0);
         check_kept(stage);
         layers += stage->layers;
         params += stage->params;

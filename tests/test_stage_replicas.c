@@ -290,13 +290,13 @@ pace_s(const struct recurrence *it, const struct mw_sizing *first)
     double slowest_s = 0;
 
     for (const struct mw_sizing *stage = first; stage; stage = stage->next_stage)
-        for (int64_t l = stage->first_layer; l < stage->first_layer + stage->layers; l++)
+        for (int64_t l = stage->stretch[0].begin; l < stage->stretch[0].begin + stage->layers; l++)
             layer_s[l] =
                 (it->forward_s[stage->stage] + it->back_s[stage->stage]) / (double)stage->layers;
     for (const struct mw_sizing *stage = first; stage; stage = stage->next_stage)
         slowest_s =
-            fmax(slowest_s, mw_stage_replicated_s(&costs, stage->first_layer,
-                                                  stage->first_layer + stage->layers, stage->dp));
+            fmax(slowest_s, mw_stage_replicated_s(&costs, stage->stretch[0].begin,
+                                                  stage->stretch[0].begin + stage->layers, stage->dp));
     return (double)it->turns->micro_batches * slowest_s;
 }
 

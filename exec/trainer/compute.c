@@ -91,7 +91,7 @@ output_of(const struct mw_trainer *trainer, const struct mw_op *op)
     int32_t next = computed_from(trainer, op->layer + 1);
     bool ends_group = op->phase == MW_PHASE_RECOMPUTE && next >= behind_group(trainer, op->layer);
 
-    if (next >= mw_trainer_stretch_end(trainer, op->layer) || ends_group)
+    if (next >= mw_trainer_stretch_of(trainer, op->layer)->end || ends_group)
         return trainer->variant->shared[mw_trainer_set(trainer, op)].hidden;
     return layer_activations(trainer, op, next)->x;
 }

@@ -158,6 +158,11 @@ struct mw_trainer_variant {
                                            * went forward */
 };
 
+/* Layers of a rank that follow each other. */
+struct mw_trainer_stretch {
+    int64_t begin, end;
+};
+
 struct mw_trainer {
     struct mw_trainer_options options;
     const struct mw_plan *plan;          /* the variant of the running step, */
@@ -182,8 +187,7 @@ struct mw_trainer {
 
     int64_t layers_coded, coded_elements; /* of those held; elements of one of them */
     struct mw_recomputed recomputed;      /* of the rank's layers */
-    int64_t stretch_layers, stretch_step; /* of them that follow each other; and from the first of
-                                           * these to the first of the next such stretch */
+    GArray *stretches;                    /* of them: struct mw_trainer_stretch */
     int64_t *kept_turn; /* [layers] which one it is of those that keep their activations, or -1 */
     int64_t tokens, micro_batches, logits_chunks;
     int64_t layers_held, layers_rooms; /* the latter of layers that are recomputed, or decoded */
@@ -404,8 +408,11 @@ bool mw_trainer_find_stretches(struct mw_trainer *trainer, GError **error);
 /* Whether there are several. */
 bool mw_trainer_has_stretches(const struct mw_trainer *trainer);
 bool mw_trainer_is_own(const struct mw_trainer *trainer, int64_t layer);
-/* The layer behind the stretch that has the layer. */
-int64_t mw_trainer_stretch_end(const struct mw_trainer *trainer, int64_t layer);
+/* The stretch that has the layer; the embedding is of the first. */
+const struct mw_trainer_stretch *mw_trainer_stretch_of(const struct mw_trainer *trainer,
+                                                       int64_t layer);
+/* Layers of the longest one. */
+int64_t mw_trainer_stretch_layers(const struct mw_trainer *trainer);
 /* Gives each pass a set of the variant's activations, if layers keep them.  Returns false with
  * *error if there are more passes under way than sets. */
 bool mw_trainer_place_passes(struct mw_trainer *trainer, bool kept, GError **error);

@@ -2,8 +2,8 @@
  * Stretches of layers that a rank has, and passes: a micro-batch's way forward through one of them
  * and back.  A pass has one of the sets of activations until it has come back.
  *
- * In an interleaved pipeline a rank has several stretches, equal ones at equal distances
- * (Narayanan et al., arXiv 2104.04473, Sec. 2.2.2).
+ * In an interleaved pipeline a rank has several stretches (Narayanan et al., arXiv 2104.04473, Sec.
+ * 2.2.2), of which some may have more layers than others.
  */
 #include "base/error.h"
 #include "exec/trainer/internal.h"
@@ -19,18 +19,29 @@ has_layer(const struct mw_plan *plan, int64_t layer)
     return false;
 }
 
+/* All layers from the first to the last but those of other stages. */
+static void
+list_stretches(struct mw_trainer *trainer)
+{
+    int64_t begin = trainer->recomputed.begin, end = trainer->recomputed.end;
+
+    g_clear_pointer(&trainer->stretches, g_array_unref);
+    trainer->stretches = g_array_new(FALSE, FALSE, sizeof(struct mw_trainer_stretch));
+    for (int64_t first = begin, behind; first < end; first = behind + 1) {
+        for (behind = first; behind < end && has_layer(trainer->plan, behind);)
+            behind++;
+        struct mw_trainer_stretch stretch = {first, behind};
+        if (behind > first)
+            g_array_append_val(trainer->stretches, stretch);
+    }
+}
+
 bool
 mw_trainer_find_stretches(struct mw_trainer *trainer, GError **error)
 {
     const struct mw_step_shape *shape = &trainer->plan->shape;
-    int64_t begin = trainer->recomputed.begin, end = trainer->recomputed.end, layer = begin;
 
-    while (layer < end && has_layer(trainer->plan, layer))
-        layer++;
-    trainer->stretch_layers = layer - begin;
-    while (layer < end && !has_layer(trainer->plan, layer))
-        layer++;
-    trainer->stretch_step = layer - begin;
+    list_stretches(trainer);
     if (!mw_trainer_has_stretches(trainer))
         return true;
     bool as_one = shape->checkpoint_interval == 0 ||
@@ -47,35 +58,48 @@ mw_trainer_find_stretches(struct mw_trainer *trainer, GError **error)
 bool
 mw_trainer_has_stretches(const struct mw_trainer *trainer)
 {
-    return trainer->stretch_layers < trainer->recomputed.end - trainer->recomputed.begin;
+    return trainer->stretches->len > 1;
+}
+
+static const struct mw_trainer_stretch *
+stretch_at(const struct mw_trainer *trainer, int64_t stretch)
+{
+    return &g_array_index(trainer->stretches, struct mw_trainer_stretch, stretch);
 }
 
 static int64_t
 stretch_of(const struct mw_trainer *trainer, int64_t layer)
 {
-    return (layer - trainer->recomputed.begin) / trainer->stretch_step;
+    int64_t stretch = 0;
+
+    while (stretch + 1 < trainer->stretches->len &&
+           layer >= stretch_at(trainer, stretch + 1)->begin)
+        stretch++;
+    return stretch;
 }
 
-static int64_t
-count_stretches(const struct mw_trainer *trainer)
+const struct mw_trainer_stretch *
+mw_trainer_stretch_of(const struct mw_trainer *trainer, int64_t layer)
 {
-    return 1 + stretch_of(trainer, trainer->recomputed.end - 1);
+    return stretch_at(trainer, stretch_of(trainer, layer));
+}
+
+int64_t
+mw_trainer_stretch_layers(const struct mw_trainer *trainer)
+{
+    int64_t most = 0;
+
+    for (guint i = 0; i < trainer->stretches->len; i++)
+        most = MAX(most, stretch_at(trainer, i)->end - stretch_at(trainer, i)->begin);
+    return most;
 }
 
 bool
 mw_trainer_is_own(const struct mw_trainer *trainer, int64_t layer)
 {
-    int64_t begin = trainer->recomputed.begin;
+    const struct mw_trainer_stretch *stretch = mw_trainer_stretch_of(trainer, layer);
 
-    return layer >= begin && layer < trainer->recomputed.end &&
-           (layer - begin) % trainer->stretch_step < trainer->stretch_layers;
-}
-
-int64_t
-mw_trainer_stretch_end(const struct mw_trainer *trainer, int64_t layer)
-{
-    return trainer->recomputed.begin + stretch_of(trainer, layer) * trainer->stretch_step +
-           trainer->stretch_layers;
+    return layer >= stretch->begin && layer < stretch->end;
 }
 
 /* --- passes ---------------------------------------------------------------------------------- */
@@ -88,7 +112,7 @@ pass_of(const struct mw_trainer *trainer, const struct mw_op *op)
     bool begins = trainer->plan->works[op->work].operator_ == MW_OPERATOR_EMBEDDING;
     int64_t stretch = op->layer >= 0 ? stretch_of(trainer, op->layer)
                       : begins       ? 0
-                                     : count_stretches(trainer) - 1;
+                                     : (int64_t)trainer->stretches->len - 1;
 
     return stretch * trainer->plan->shape.micro_batches + op->micro_batch;
 }
@@ -130,7 +154,7 @@ set_for(const struct mw_trainer *trainer, const struct mw_op *op, const bool *ta
 {
     int64_t set = 0;
 
-    if (count_stretches(trainer) == 1)
+    if ((int64_t)trainer->stretches->len == 1)
         return op->micro_batch % trainer->sets;
     while (set < trainer->sets && taken[set])
         set++;
@@ -160,7 +184,7 @@ bool
 mw_trainer_place_passes(struct mw_trainer *trainer, bool kept, GError **error)
 {
     const struct mw_plan *plan = trainer->variant->plan;
-    int64_t passes = count_stretches(trainer) * plan->shape.micro_batches;
+    int64_t passes = (int64_t)trainer->stretches->len * plan->shape.micro_batches;
 
     if (!kept || plan->section_count || plan->shape.no_flush)
         return true;
@@ -178,7 +202,7 @@ mw_trainer_place_passes(struct mw_trainer *trainer, bool kept, GError **error)
             return false;
         taken[set_of[pass]] = i < last[pass];
     }
-    if (count_stretches(trainer) > 1)
+    if ((int64_t)trainer->stretches->len > 1)
         trainer->variant->set_of = g_steal_pointer(&set_of);
     return true;
 }

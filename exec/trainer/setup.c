@@ -137,7 +137,7 @@ place_kept(struct mw_trainer *trainer)
     for (int64_t l = 0; l < layers; l++) {
         bool keeps = mw_trainer_is_own(trainer, l) && !mw_recomputed_has(&trainer->recomputed, l);
         bool begins = l == trainer->recomputed.begin ||
-                      (keeps && l == mw_trainer_stretch_end(trainer, l) - trainer->stretch_layers);
+                      (keeps && l == mw_trainer_stretch_of(trainer, l)->begin);
         turn = begins ? 0 : turn;
         trainer->kept_turn[l] = keeps ? turn++ : -1;
     }
@@ -282,7 +282,7 @@ count_layers(struct mw_trainer *trainer)
     int64_t kept = whole                                ? 0
                    : !mw_trainer_has_stretches(trainer) ? mw_recomputed_kept(&trainer->recomputed)
                    : plan->shape.checkpoint_interval    ? 0
-                                                        : trainer->stretch_layers;
+                                                        : mw_trainer_stretch_layers(trainer);
     int64_t rooms = mw_recomputed_largest(&trainer->recomputed);
 
     trainer->layers_coded = plan->shape.kept_encodings ? kept : 0;
@@ -666,6 +666,7 @@ mw_trainer_take_down(struct mw_trainer *trainer)
     g_free(trainer->parts);
     g_free(trainer->chunks);
     g_free(trainer->kept_turn);
+    g_clear_pointer(&trainer->stretches, g_array_unref);
     g_free(trainer->tensor_of);
     g_free(trainer->partial_first);
     g_free(trainer->partial_blocks);

@@ -55,11 +55,12 @@ load_layer(struct builder *b, const struct visit *v)
 {
     bool ahead = mw_settings_fetch_depth(&b->sizing->settings, MW_FETCH_CG) > 0;
 
-    int64_t each = b->sizing->layers / b->sizing->stretches; /* of a stretch */
+    const struct mw_stretch *stretch =
+        &b->sizing->stretch[mw_sizing_stretch_of(b->sizing, v->layer)];
 
-    if (!ahead || v->layer % each == each - 1)
+    if (!ahead || v->layer + 1 == stretch[1].first)
         load_now(b, b->group_of[v->layer], v->micro_batch);
-    if (ahead && v->layer % each > 0)
+    if (ahead && v->layer > stretch->first)
         load_ahead(b, b->group_of[v->layer - 1], v->micro_batch);
 }
 

@@ -92,13 +92,13 @@ next_match(struct builder *b, uint32_t comm)
 }
 
 /* A boundary between stages is identified by the rank before it, and the stretch that ends there:
- * `layer` of the model is the first or the last one on this side. */
+ * `layer` of the stage is the first or the last one on this side. */
 static uint32_t
 hop_match(struct builder *b, const struct mw_work *work, uint32_t micro_batch, int64_t layer)
 {
     bool forward = work->hop > 0, before = forward == (work->kind == MW_OP_SEND);
     uint32_t front = before ? b->rank : mw_work_peer(b->plan, work, b->rank);
-    int64_t stretch = (layer - !before) * b->sizing->stretches / b->sizing->model->layers;
+    int64_t stretch = mw_sizing_stretch_of(b->sizing, layer) - (!before && b->sizing->stage == 0);
 
     return number_of(b, MW_AXIS_PP, front,
                      (uint32_t)((2 * micro_batch + !forward) * b->sizing->stretches + stretch));
@@ -139,7 +139,7 @@ mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
     if (is_met(done->kind) && !alone)
         op.match = next_match(b, done->comm);
     else if (mw_op_traits(done->kind)->joins == MW_JOINS_PAIR)
-        op.match = hop_match(b, done, op.micro_batch, op.layer);
+        op.match = hop_match(b, done, op.micro_batch, id.layer);
     uint32_t index = mw_plan_add_op(b->plan, op);
     if (b->lane_last[lane] == MW_NONE)
         mw_plan_add_dep(b->plan, b->begin_op);

@@ -151,40 +151,41 @@ mw_drops_layer(const struct builder *b, int64_t layer)
     return b->dropped && b->dropped[layer];
 }
 
-/* Those of a stretch that begins with the stage's layer `first`; returns the next group.  A layer
- * whose activations are a checkpoint is a group. */
-static int64_t
-find_groups_of(struct builder *b, const struct mw_recomputed *recomputed, int64_t first,
-               int64_t group)
+/* Those of a stretch, from number `group` on.  A layer whose activations are a checkpoint is a
+ * group. */
+static void
+find_groups_of(struct builder *b, int64_t stretch, int64_t group)
 {
-    int64_t layers = recomputed->end - recomputed->begin;
+    const struct mw_recomputed recomputed = mw_sizing_recomputed_in(b->sizing, stretch);
+    int64_t begin = recomputed.begin, first = b->sizing->stretch[stretch].first;
 
-    for (int64_t layer = 0, behind; layer < layers; layer = behind) {
-        bool has = mw_recomputed_has(recomputed, recomputed->begin + layer);
-        behind = recomputed->begin + layer + 1;
+    for (int64_t layer = begin, behind; layer < recomputed.end; layer = behind) {
+        bool has = mw_recomputed_has(&recomputed, layer);
+        behind = layer + 1;
         if (has)
-            mw_recomputed_group(recomputed, recomputed->begin + layer, &behind);
-        behind -= recomputed->begin;
+            mw_recomputed_group(&recomputed, layer, &behind);
         has = has || mw_settings_keeps_whole(&b->sizing->settings);
         for (int64_t l = layer; l < behind; l++)
-            b->group_of[first + l] = has ? group : -1;
+            b->group_of[first + l - begin] = has ? group : -1;
         if (has)
-            b->group_first[group++] = first + layer;
+            b->group_first[group++] = first + layer - begin;
     }
-    return group;
 }
 
-/* Forward and backward ask for each layer. */
+/* Forward and backward ask for each layer.  All stretches have as many numbers of groups as the one
+ * with most; a number without a group begins behind the layers. */
 static void
 find_groups(struct builder *b)
 {
-    const struct mw_recomputed recomputed = mw_sizing_recomputed(b->sizing);
-    int64_t layers = b->sizing->layers, group = 0;
+    const struct mw_sizing *s = b->sizing;
+    int64_t of_stretch = s->checkpoint_count / s->stretches;
 
-    b->group_of = g_renew(int64_t, b->group_of, layers + 1);
-    b->group_first = g_renew(int64_t, b->group_first, b->sizing->checkpoint_count + 1);
-    for (int64_t first = 0; first < layers; first += layers / b->sizing->stretches)
-        group = find_groups_of(b, &recomputed, first, group);
+    b->group_of = g_renew(int64_t, b->group_of, s->layers + 1);
+    b->group_first = g_renew(int64_t, b->group_first, s->checkpoint_count + 1);
+    for (int64_t group = 0; group <= s->checkpoint_count; group++)
+        b->group_first[group] = s->layers;
+    for (int64_t stretch = 0; stretch < s->stretches; stretch++)
+        find_groups_of(b, stretch, stretch * of_stretch);
 }
 
 static int64_t
@@ -408,11 +409,11 @@ add_forward(struct builder *b, uint16_t mb, int64_t stretch, bool next)
     const struct mw_sizing *s = b->sizing;
     uint32_t begin = b->visit_count;
     bool last = stretch + 1 == s->stretches;
-    int64_t each = s->layers / s->stretches, first = stretch * each;
+    int64_t first = s->stretch[stretch].first, behind = s->stretch[stretch + 1].first;
 
     if (stretch == 0)
         add_head(b, MW_PHASE_FORWARD, mb);
-    for (int64_t layer = first; layer < first + each; layer++)
+    for (int64_t layer = first; layer < behind; layer++)
         if (!mw_drops_layer(b, layer)) {
             bool whole = mw_sizing_leaves_whole(s, layer);
             add_layer(b, MW_PHASE_FORWARD, mb, layer,
@@ -435,15 +436,13 @@ add_return(struct builder *b, uint16_t mb, int64_t stretch)
     const struct mw_sizing *s = b->sizing;
     uint32_t begin = b->visit_count;
     bool last = stretch + 1 == s->stretches;
-    int64_t each = s->layers / s->stretches, first = stretch * each;
-
     if (last)
         add_tail(b, mb);
     if (mw_sizing_waits_for_logits(s))
         b->visits[begin].enters = true;
     if (s->settings.forward_only)
         return;
-    add_backward(b, mb, first, first + each);
+    add_backward(b, mb, s->stretch[stretch].first, s->stretch[stretch + 1].first);
     if (stretch == 0)
         add_head(b, MW_PHASE_BACKWARD, mb);
     while (b->visits[begin].phase != MW_PHASE_BACKWARD)

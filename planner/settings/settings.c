@@ -306,13 +306,13 @@ mw_settings_balances_stages(const struct mw_settings *settings)
 }
 
 int64_t
-mw_settings_stage_begin(const struct mw_settings *settings, int64_t layers, int64_t stage)
+mw_settings_stretch_begin(const struct mw_settings *settings, int64_t layers, int64_t number)
 {
     int64_t layer = 0;
 
     if (mw_layer_set_is_empty(&settings->stage_begins) || mw_settings_balances_stages(settings))
-        return layers * stage / settings->pp;
-    for (int64_t s = 0; s < stage && layer < layers; s++)
+        return layers * number / (settings->pp * mw_settings_stretches(settings));
+    for (int64_t s = 0; s < number && layer < layers; s++)
         for (layer++; layer < layers && !mw_layer_set_has(&settings->stage_begins, layer);)
             layer++;
     return layer;

@@ -339,9 +339,6 @@ int64_t mw_settings_stage_in_flight(const struct mw_settings *settings, int64_t 
 
 /* Whether the planner is to choose where stages begin. */
 bool mw_settings_balances_stages(const struct mw_settings *settings);
-/* The first layer of a stage of a model of so many layers; that of stage pp is their number. */
-int64_t mw_settings_stage_begin(const struct mw_settings *settings, int64_t layers, int64_t stage);
-
 /* Stretches of layers that a pipeline's stage has. */
 static inline int64_t
 mw_settings_stretches(const struct mw_settings *settings)
@@ -350,6 +347,12 @@ mw_settings_stretches(const struct mw_settings *settings)
         return 1;
     return settings->virtual_stages == MW_AUTO ? 2 : settings->virtual_stages;
 }
+
+/* The first layer of a stretch of a model of so many layers.  Stretches are numbered in the order
+ * of the layers, so that stage s has those with number s modulo pp; the one behind the last begins
+ * behind the layers. */
+int64_t mw_settings_stretch_begin(const struct mw_settings *settings, int64_t layers,
+                                  int64_t number);
 
 /* The micro-batches of a step are a multiple of this: interleaved stretches pass on as many of them
  * at a time as there are stages, and replicas of a stage take as many each. */

@@ -168,10 +168,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "recomputes; forward goes on with what it computed; 16: as all activations (default)"},
     {MW_SETTINGS_MEMORY, "recompute-layers", MW_SETTING_INTEGER, FIELD(recompute_layers), 1,
      1 << 20, NULL, recompute_choices, "N|fewest|auto",
-     "recompute the first N layers alone, with {pp} of each stage, and keep the activations of the "
-     "others (default: all layers, or none with {checkpoints=activations}; fewest: as few as "
-     "memory has room for, those that save least time; auto: with {checkpoints=activations}, as "
-     "many as make the step fastest, evenly among the others)"},
+     "recompute the first N layers alone, with {pp} of each stage, or of each of its stretches, "
+     "and keep the activations of the others (default: all layers, or none with "
+     "{checkpoints=activations}; fewest: as few as memory has room for, those that save least "
+     "time; auto: with {checkpoints=activations}, as many as make the step fastest, evenly among "
+     "the others)"},
     {MW_SETTINGS_MEMORY, "recompute-list", MW_SETTING_LAYERS, FIELD(recompute_set), 0, 0, "none",
      NULL, "LAYERS|none",
      "recompute these layers alone, such as 0-3,8; layers count from 0 (default none: as "

@@ -208,8 +208,7 @@ more_of_group(const struct mw_sizing *sizing, double rests)
 static double
 group_at_rest(const struct mw_sizing *sizing)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
-    double layers = (double)MAX(1, mw_recomputed_largest(&recomputed));
+    double layers = (double)MAX(1, mw_sizing_largest_group(sizing));
 
     return (double)mw_sizing_group_bytes(sizing) * (layers - 1) / layers;
 }
@@ -262,10 +261,7 @@ wider_layer(const struct mw_sizing *sizing)
 static double
 kept_layers(const struct mw_sizing *sizing)
 {
-    int64_t layers = sizing->settings.checkpoint_interval ? mw_sizing_kept_layers(sizing)
-                                                          : sizing->layers / sizing->stretches;
-
-    return (double)(mw_sizing_activation_sets(sizing) * layers);
+    return (double)(mw_sizing_activation_sets(sizing) * mw_sizing_kept_in_pass(sizing));
 }
 
 /* What adapters and frozen layers keep more; and of the group that is in backward, whose first
@@ -274,9 +270,8 @@ static double
 more_of_adapters(const struct mw_sizing *sizing, double *of_group)
 {
     double each = mw_sizing_adapted_kept(sizing);
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     bool groups = sizing->settings.checkpoint_interval > 0;
-    double layers = groups ? (double)mw_recomputed_largest(&recomputed) : 0;
+    double layers = groups ? (double)mw_sizing_largest_group(sizing) : 0;
     double stream = (double)mw_sizing_stream_bytes(sizing);
     double entering =
         groups && stream > (double)sizing->element_bytes ? of_stream(sizing, stream) : 0;
@@ -298,8 +293,7 @@ more_activations(const struct mw_sizing *sizing, double *of_group)
     bool says = sizing->hardware->memory_use.activations_kept > 0;
     bool groups = sizing->settings.checkpoint_interval > 0;
     double kept = (double)mw_sizing_activation_sets(sizing) * (double)sizing->stored_bytes;
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
-    double behind = groups ? fmax(0, (double)mw_recomputed_largest(&recomputed) - 1) : 0;
+    double behind = groups ? fmax(0, (double)mw_sizing_largest_group(sizing) - 1) : 0;
 
     *of_group = 0;
     if (mw_settings_keeps_whole(&sizing->settings) || sizing->settings.forward_only)

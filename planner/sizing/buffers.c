@@ -147,7 +147,11 @@ activations_bytes(const struct mw_sizing *sizing)
     if (mw_settings_keeps_whole(&sizing->settings))
         return whole_rooms(sizing) * one;
     int64_t group = mw_sizing_group_bytes(sizing);
-    return (coded ? MAX(one, group) : group) + sizing->stored_bytes;
+    group = coded ? MAX(one, group) : group;
+    /* One stretch is computed at a time, of many that are in flight. */
+    if (sizing->stretches > 1)
+        group = mw_divide_up(group, mw_sizing_activation_sets(sizing));
+    return group + sizing->stored_bytes;
 }
 
 /* What passes between operators: two of the widest outputs, but at least one, a gradient of the
@@ -181,11 +185,10 @@ static int64_t
 lasting_bytes(const struct mw_sizing *sizing, int64_t widest)
 {
     const struct mw_model *model = sizing->model;
-    int64_t kept = mw_sizing_kept_layers(sizing);
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    int64_t kept = sizing->settings.checkpoint_interval ? mw_sizing_kept_in_pass(sizing) : 0;
     int64_t rooms = mw_settings_keeps_whole(&sizing->settings)
                         ? whole_rooms(sizing)
-                        : mw_recomputed_largest(&recomputed) + kept;
+                        : mw_sizing_largest_group(sizing) + kept;
 
     return passing_bytes(sizing, widest, 2) + exchange_room(sizing) + sizing->kept_bytes +
            SUM_BYTES * sizing->tokens * model->heads * rooms;
@@ -259,12 +262,11 @@ set_activations(struct mw_sizing *sizing)
 
     for (int c = 0; c < MW_CLASS_TAIL; c++)
         widest = MAX(widest, classes[c].widest_bytes);
-    /* One stretch is computed at a time, of many that are in flight. */
     int64_t passing = sizing->settings.forward_only
                           ? 2 * widest
                           : passing_bytes(sizing, widest, 1 + lacks_input_of_down(sizing));
     passing += ring_room(sizing) + exchange_room(sizing);
-    passing = sizing->stretches > 1 ? mw_divide_up(passing, sets) : passing;
+    passing = sizing->stretches > 1 ? mw_divide_up(passing, sets) : passing; /* as the group */
     /* Without a backward nothing waits for it. */
     int64_t bytes = (sizing->settings.forward_only ? 0 : activations_bytes(sizing)) + passing -
                     set_operands_of_weights(sizing);
@@ -644,6 +646,8 @@ set_cast(struct mw_sizing *sizing)
 {
     int64_t all = 0, layers = 0, part = 0, copies = copies_in_fp8(sizing->hardware);
 
+    if (sizing->hardware->memory_use.fp8_parameters && !sizing->params_partitioned)
+        return; /* they lie where 16-bit parameters would */
     for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
         int64_t weights = cast_weights(&sizing->classes[c]);
         if (!weights || !sizing->classes[c].blocks)

@@ -167,23 +167,6 @@ nearest_multiples(int64_t number, int64_t grain)
                : g_strdup_printf("%" G_GINT64_FORMAT, below + grain);
 }
 
-/* The nearest numbers of stages or stretches that divide layers, two at least; "": none. */
-static char *
-nearest_stretches(int64_t layers, int64_t asked)
-{
-    int64_t below = MIN(asked - 1, layers), above = asked + 1;
-
-    while (below > 1 && layers % below)
-        below--;
-    while (above <= layers && layers % above)
-        above++;
-    if (below > 1 && above <= layers)
-        return g_strdup_printf("%" G_GINT64_FORMAT " or %" G_GINT64_FORMAT, below, above);
-    return below > 1 || above <= layers
-               ? g_strdup_printf("%" G_GINT64_FORMAT, below > 1 ? below : above)
-               : g_strdup("");
-}
-
 static bool
 check_split(const struct mw_model *model, const struct mw_settings *s, GError **error)
 {
@@ -197,24 +180,21 @@ check_split(const struct mw_model *model, const struct mw_settings *s, GError **
                          "{stage-split=%s}: model %s has %" G_GINT64_FORMAT
                          " layers, and a split is of %d at most; give {stage-split=even}",
                          text, model->name, model->layers, MW_LAYER_SET_MAX);
-    if (mw_settings_balances_stages(s))
-        return true;
-    if (mw_settings_stretches(s) > 1)
-        return mw_refuse(error,
-                         "{stage-split=%s}: stages of {schedule=interleaved} have stretches of as "
-                         "many layers each; leave it out, or give {schedule=1f1b}",
-                         text);
-    if (begins == s->pp - 1 && begins == mw_layer_set_count(&s->stage_begins, 1, model->layers))
+    int64_t parts = s->pp * mw_settings_stretches(s);
+    const char *part = parts > s->pp ? "stretch" : "stage";
+    if (mw_settings_balances_stages(s) ||
+        (begins == parts - 1 && begins == mw_layer_set_count(&s->stage_begins, 1, model->layers)))
         return true;
     return mw_refuse(
         error,
         "{stage-split=%s}: {pp=%" G_GINT64_FORMAT "} takes the first layers of %" G_GINT64_FORMAT
-        " stage%s, from 1 to %" G_GINT64_FORMAT " in order; or give {stage-split=balanced}",
-        text, s->pp, s->pp - 1, s->pp > 2 ? "s" : "", model->layers - 1);
+        " %s%s, from 1 to %" G_GINT64_FORMAT " in order; or give {stage-split=balanced}",
+        text, s->pp, parts - 1, part, parts <= 2 ? "" : parts > s->pp ? "es" : "s",
+        model->layers - 1);
 }
 
-/* All stretches have as many layers, and pass on micro-batches in groups of as many as there are
- * stages (Narayanan et al. 2021, arXiv 2104.04473, Sec. 2.2.2). */
+/* Each stretch has a layer; and they pass on micro-batches in groups of as many as there are stages
+ * (Narayanan et al. 2021, arXiv 2104.04473, Sec. 2.2.2). */
 static bool
 check_stretches(const struct mw_model *model, const struct mw_settings *s, GError **error)
 {
@@ -228,21 +208,20 @@ check_stretches(const struct mw_model *model, const struct mw_settings *s, GErro
                          mw_schedule_row(s->schedule)->name, s->grad_accum, pp);
     if (stretches == 1)
         return true;
-    g_autofree char *stages = nearest_stretches(model->layers, pp), *alone = mw_spelled("{pp=1}");
-    g_autofree char *plain = mw_spelled("{schedule=1f1b}");
-    if (model->layers % pp)
+    int64_t most = MIN(MW_STRETCHES_MAX, model->layers / pp);
+    if (most < 2)
         return mw_refuse(error,
-                         "{schedule=interleaved}: {pp=%" G_GINT64_FORMAT
-                         "} must divide the %" G_GINT64_FORMAT
-                         " layers of model %s; give %s, or {schedule=1f1b}",
-                         pp, model->layers, model->name, *stages ? stages : alone);
-    g_autofree char *nearest = nearest_stretches(model->layers / pp, stretches);
-    if (model->layers / pp % stretches)
-        return mw_refuse(
-            error,
-            "{virtual-stages=%" G_GINT64_FORMAT "}: must divide the %" G_GINT64_FORMAT
-            " layers that each of {pp=%" G_GINT64_FORMAT "} stages of model %s has; give %s",
-            stretches, model->layers / pp, pp, model->name, *nearest ? nearest : plain);
+                         "{schedule=interleaved}: the %" G_GINT64_FORMAT
+                         " layers of model %s are no two stretches for each of "
+                         "{pp=%" G_GINT64_FORMAT "} stages; give {schedule=1f1b}",
+                         model->layers, model->name, pp);
+    if (stretches > most)
+        return mw_refuse(error,
+                         "{virtual-stages=%" G_GINT64_FORMAT "}: the %" G_GINT64_FORMAT
+                         " layers of model %s make at most %" G_GINT64_FORMAT
+                         " stretches in each of {pp=%" G_GINT64_FORMAT "} stages; give 2 to %"
+                         G_GINT64_FORMAT,
+                         stretches, model->layers, model->name, most, pp, most);
     if (s->grad_accum == MW_AUTO || s->grad_accum % pp == 0)
         return true;
     if (s->global_batch != MW_AUTO) {

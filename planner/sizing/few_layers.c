@@ -186,6 +186,7 @@ shrink(const struct mw_sizing *sizing, const struct mw_layer_gap *gap)
     int64_t groups = sizing->checkpoint_count ? gap->left_out / interval : 0;
 
     small->layers -= gap->left_out;
+    small->stretch[1].first = small->layers; /* there is one stretch */
     small->classes[mw_sizing_layer_class(sizing, 0)].blocks -= gap->left_out;
     small->tensor_count -= (uint32_t)count;
     small->param_home = without(sizing->param_home, tensors, first, count);

@@ -256,13 +256,12 @@ mw_sizing_all_checkpoint_bytes(const struct mw_sizing *sizing)
 void
 mw_sizing_place_checkpoints(struct mw_sizing *sizing)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     struct mw_tier_filler filler;
 
     sizing->checkpoint_parts =
         sizing->settings.checkpoint_partition || sizing->shape.sequence_parallel ? sizing->tp : 1;
-    if (recomputed.interval) {
-        sizing->checkpoint_count = sizing->stretches * mw_recomputed_groups(&recomputed);
+    if (sizing->settings.checkpoint_interval) {
+        sizing->checkpoint_count = sizing->stretches * mw_sizing_groups_in_pass(sizing);
         sizing->checkpoint_bytes = mw_dtype_bytes(
             checkpoint_dtype(sizing),
             mw_divide_up(sizing->tokens * sizing->model->hidden, sizing->checkpoint_parts));

@@ -251,16 +251,15 @@ transfers_of_blocks(const struct mw_sizing *s, const struct mw_class_info *class
 static int64_t
 alike_blocks(const struct mw_sizing *s, enum mw_class class, int64_t first, bool *kept)
 {
-    const struct mw_recomputed recomputed = mw_sizing_recomputed(s);
-    int64_t begin = s->first_layer, blocks = s->classes[class].blocks, behind = first + 1;
+    int64_t begin = 0, blocks = s->classes[class].blocks, behind = first + 1;
 
     *kept = false;
     if (!mw_class_is_of_layers(class) || !mw_sizing_kept_layers(s))
         return blocks - first;
     for (int c = MW_CLASS_LAYERS; c < (int)class; c++)
         begin += s->classes[c].blocks;
-    *kept = !mw_recomputed_has(&recomputed, begin + first);
-    while (behind < blocks && mw_recomputed_has(&recomputed, begin + behind) == !*kept)
+    *kept = !mw_sizing_recomputes(s, begin + first);
+    while (behind < blocks && mw_sizing_recomputes(s, begin + behind) == !*kept)
         behind++;
     return behind - first;
 }
@@ -303,15 +302,20 @@ units_ops(const struct mw_sizing *s)
     return ops + (mw_sizing_tied(s) ? tied_logits_ops(s) : 0);
 }
 
-/* How many passes have each place in a step, [micro_batches_in_flight]; g_free it. */
+/* How many passes of a step have each checkpoint's slot, [checkpoint_slots]; g_free it. */
 static int64_t *
-passes_of_places(const struct mw_sizing *s)
+passes_of_slots(const struct mw_sizing *s)
 {
-    int64_t *times = g_new0(int64_t, s->micro_batches_in_flight), count;
+    int64_t of_pass = s->checkpoint_count / s->stretches, count;
+    int64_t *times = g_new0(int64_t, s->checkpoint_slots + 1);
     g_autofree struct mw_pass *passes = mw_sizing_passes(s, &count);
 
-    for (int64_t i = 0; i < count; i++)
-        times[passes[i].place] += !passes[i].back;
+    for (int64_t i = 0; i < count; i++) {
+        struct mw_recomputed recomputed = mw_sizing_recomputed_in(s, passes[i].stretch);
+        int64_t groups = passes[i].back || !of_pass ? 0 : mw_recomputed_groups(&recomputed);
+        for (int64_t group = 0; group < groups; group++)
+            times[passes[i].place * of_pass + group]++;
+    }
     return times;
 }
 
@@ -321,13 +325,13 @@ checkpoint_ops(const struct mw_sizing *s)
 {
     int64_t of_pass = s->checkpoint_count / s->stretches, ops = 0;
     bool unlike = mw_sizing_splits(s, MW_STATE_ACTIVATIONS) || mw_sizing_mixes_checkpoints(s);
-    int64_t alike = unlike ? 1 : of_pass;
-    g_autofree int64_t *passes = s->stretches > 1 ? passes_of_places(s) : NULL;
+    int64_t alike = unlike || s->stretches > 1 ? 1 : of_pass;
+    g_autofree int64_t *passes = s->stretches > 1 ? passes_of_slots(s) : NULL;
 
     for (int64_t c = 0; c < s->checkpoint_slots; c += alike) {
         int64_t turn = c / of_pass; /* turn among the micro-batches in flight */
         int64_t times =
-            passes ? passes[turn]
+            passes ? passes[c]
                    : mw_divide_up(mw_sizing_micro_batches(s) - turn, s->micro_batches_in_flight);
         ops += alike * times *
                (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +

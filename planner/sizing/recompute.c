@@ -3,21 +3,21 @@
 
 #include "planner/sizing/internal.h"
 
-/* Of several stretches the first: all are recomputed alike.  Where no layer is named all are, or
- * none if checkpoints are of activations. */
+/* Where no layer is named all are recomputed, or none if checkpoints are of activations. */
 struct mw_recomputed
-mw_sizing_recomputed(const struct mw_sizing *sizing)
+mw_sizing_recomputed_in(const struct mw_sizing *sizing, int64_t stretch)
 {
     const struct mw_settings *s = &sizing->settings;
-    int64_t again = s->recompute_layers;
+    int64_t begin = sizing->stretch[stretch].begin, again = s->recompute_layers;
+    int64_t layers = mw_sizing_stretch_layers(sizing, stretch);
 
     if (again < 1)
-        again = mw_settings_keeps_whole(s) ? 0 : sizing->layers;
+        again = mw_settings_keeps_whole(s) ? 0 : layers;
     return (struct mw_recomputed){
-        .begin = sizing->first_layer,
-        .end = sizing->first_layer + sizing->layers / sizing->stretches,
+        .begin = begin,
+        .end = begin + layers,
         .interval = s->checkpoint_interval,
-        .kept = MAX(0, sizing->layers - again),
+        .kept = MAX(0, layers - again),
         .set = sizing->names_recomputed ? &s->recompute_set : NULL,
     };
 }
@@ -25,20 +25,55 @@ mw_sizing_recomputed(const struct mw_sizing *sizing)
 bool
 mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    int64_t stretch = mw_sizing_stretch_of(sizing, layer);
+    struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, stretch);
 
-    return mw_recomputed_has(&recomputed,
-                             sizing->first_layer + layer % (sizing->layers / sizing->stretches));
+    return mw_recomputed_has(&recomputed, mw_sizing_model_layer(sizing, layer));
 }
 
 int64_t
 mw_sizing_kept_layers(const struct mw_sizing *sizing)
 {
+    int64_t kept = 0;
+
     if (!sizing->settings.checkpoint_interval)
         return 0;
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    for (int64_t stretch = 0; stretch < sizing->stretches; stretch++) {
+        struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, stretch);
+        kept += mw_recomputed_kept(&recomputed);
+    }
+    return kept;
+}
 
-    return mw_recomputed_kept(&recomputed);
+/* In the stretch that has most. */
+static int64_t
+most_of(const struct mw_sizing *sizing, int64_t count(const struct mw_recomputed *))
+{
+    int64_t most = 0;
+
+    for (int64_t stretch = 0; stretch < sizing->stretches; stretch++) {
+        struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, stretch);
+        most = MAX(most, count(&recomputed));
+    }
+    return most;
+}
+
+int64_t
+mw_sizing_kept_in_pass(const struct mw_sizing *sizing)
+{
+    return most_of(sizing, mw_recomputed_kept);
+}
+
+int64_t
+mw_sizing_groups_in_pass(const struct mw_sizing *sizing)
+{
+    return most_of(sizing, mw_recomputed_groups);
+}
+
+int64_t
+mw_sizing_largest_group(const struct mw_sizing *sizing)
+{
+    return most_of(sizing, mw_recomputed_largest);
 }
 
 bool
@@ -93,14 +128,17 @@ mw_sizing_kept_coded_bytes(const struct mw_sizing *sizing, int64_t layer)
 static int64_t
 kept_blocks(const struct mw_sizing *sizing, enum mw_class class)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     int64_t kept = 0;
 
     if (!mw_sizing_kept_layers(sizing))
         return 0;
-    for (int64_t layer = 0; layer < sizing->layers; layer++)
-        kept += mw_sizing_layer_class(sizing, layer) == class &&
-                !mw_recomputed_has(&recomputed, sizing->first_layer + layer);
+    for (int64_t k = 0; k < sizing->stretches; k++) {
+        const struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, k);
+        int64_t first = sizing->stretch[k].first;
+        for (int64_t layer = first; layer < sizing->stretch[k + 1].first; layer++)
+            kept += mw_sizing_layer_class(sizing, layer) == class &&
+                    !mw_recomputed_has(&recomputed, recomputed.begin + layer - first);
+    }
     return kept;
 }
 
@@ -118,11 +156,14 @@ mw_sizing_recomputed_blocks(const struct mw_sizing *sizing, enum mw_class class)
 static int64_t
 kept_of_stretch(const struct mw_sizing *sizing, bool stored)
 {
-    int64_t each = sizing->layers / sizing->stretches, most = 0;
+    int64_t most = 0;
 
-    for (int64_t first = 0; first < sizing->layers; first += each) {
-        int64_t bytes = 0;
-        for (int64_t layer = first; layer < first + each; layer++) {
+    for (int64_t k = 0; k < sizing->stretches; k++) {
+        const struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, k);
+        int64_t first = sizing->stretch[k].first, behind = sizing->stretch[k + 1].first, bytes = 0;
+        for (int64_t layer = first; layer < behind; layer++) {
+            if (mw_recomputed_has(&recomputed, recomputed.begin + layer - first))
+                continue;
             const struct mw_class_info *class =
                 &sizing->classes[mw_sizing_layer_class(sizing, layer)];
             bytes += stored ? class->kept_bytes : class->saved_bytes;
@@ -138,7 +179,7 @@ kept_bytes(const struct mw_sizing *sizing, bool stored)
     if (mw_settings_keeps_whole(&sizing->settings))
         return 0;
     if (sizing->stretches > 1)
-        return sizing->settings.checkpoint_interval ? 0 : kept_of_stretch(sizing, stored);
+        return kept_of_stretch(sizing, stored);
     bool interval = sizing->settings.checkpoint_interval > 0;
     int64_t bytes = 0;
 
@@ -161,7 +202,6 @@ mw_sizing_set_kept(struct mw_sizing *sizing)
 int64_t
 mw_sizing_kept_scores(const struct mw_sizing *sizing)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
     bool interval = sizing->settings.checkpoint_interval > 0;
     int64_t most = 0, elements = 0;
 
@@ -173,7 +213,7 @@ mw_sizing_kept_scores(const struct mw_sizing *sizing)
         elements += kept * class->kept_scores;
         most = MAX(most, class->kept_scores);
     }
-    return elements + mw_recomputed_largest(&recomputed) * most;
+    return elements + mw_sizing_largest_group(sizing) * most;
 }
 
 double
@@ -206,19 +246,18 @@ mw_sizing_waits_for_logits(const struct mw_sizing *sizing)
            !mw_settings_layer_order(&sizing->settings);
 }
 
-/* Of the groups of a stretch whose first layer is `first` of the stage. */
 static int64_t
-largest_group_bytes(const struct mw_sizing *sizing, const struct mw_recomputed *recomputed,
-                    int64_t first)
+largest_group_bytes(const struct mw_sizing *sizing, int64_t stretch)
 {
-    int64_t most = 0, begin = recomputed->begin;
+    const struct mw_recomputed recomputed = mw_sizing_recomputed_in(sizing, stretch);
+    int64_t first = sizing->stretch[stretch].first, begin = recomputed.begin, most = 0;
 
-    for (int64_t layer = begin, behind; layer < recomputed->end; layer = behind) {
+    for (int64_t layer = begin, behind; layer < recomputed.end; layer = behind) {
         int64_t bytes = 0;
         behind = layer + 1;
-        if (!mw_recomputed_has(recomputed, layer))
+        if (!mw_recomputed_has(&recomputed, layer))
             continue;
-        mw_recomputed_group(recomputed, layer, &behind);
+        mw_recomputed_group(&recomputed, layer, &behind);
         for (int64_t l = layer; l < behind; l++)
             bytes += sizing->classes[mw_sizing_layer_class(sizing, first + l - begin)].saved_bytes;
         most = MAX(most, bytes);
@@ -231,13 +270,12 @@ largest_group_bytes(const struct mw_sizing *sizing, const struct mw_recomputed *
 int64_t
 mw_sizing_group_bytes(const struct mw_sizing *sizing)
 {
-    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
-    int64_t each = sizing->layers / sizing->stretches, most = 0;
+    int64_t most = 0;
 
-    bool alone = recomputed.interval == 1 && !mw_sizing_kept_layers(sizing);
+    bool alone = sizing->settings.checkpoint_interval == 1 && !mw_sizing_kept_layers(sizing);
     if (mw_sizing_has_equal_layers(sizing) || alone)
-        return mw_recomputed_largest(&recomputed) * mw_sizing_layer_bytes(sizing);
+        return mw_sizing_largest_group(sizing) * mw_sizing_layer_bytes(sizing);
     for (int64_t stretch = 0; stretch < sizing->stretches; stretch++)
-        most = MAX(most, largest_group_bytes(sizing, &recomputed, stretch * each));
+        most = MAX(most, largest_group_bytes(sizing, stretch));
     return most;
 }

@@ -92,31 +92,55 @@ take_operators(struct mw_class_info *class, const struct mw_operators *operators
 }
 
 int64_t
+mw_sizing_stretch_layers(const struct mw_sizing *sizing, int64_t stretch)
+{
+    return sizing->stretch[stretch + 1].first - sizing->stretch[stretch].first;
+}
+
+int64_t
+mw_sizing_longest_stretch(const struct mw_sizing *sizing)
+{
+    int64_t longest = 0;
+
+    for (int64_t stretch = 1; stretch < sizing->stretches; stretch++)
+        if (mw_sizing_stretch_layers(sizing, stretch) > mw_sizing_stretch_layers(sizing, longest))
+            longest = stretch;
+    return longest;
+}
+
+/* They have nearly as many layers each. */
+int64_t
 mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer)
 {
-    return sizing->stretches == 1 ? 0 : layer * sizing->stretches / sizing->layers;
+    int64_t stretch = sizing->stretches == 1 ? 0 : layer * sizing->stretches / sizing->layers;
+
+    stretch = MIN(stretch, sizing->stretches - 1);
+    while (layer < sizing->stretch[stretch].first)
+        stretch--;
+    while (stretch + 1 < sizing->stretches && layer >= sizing->stretch[stretch + 1].first)
+        stretch++;
+    return stretch;
 }
 
 int64_t
 mw_sizing_model_layer(const struct mw_sizing *sizing, int64_t layer)
 {
-    int64_t stretch = mw_sizing_stretch_of(sizing, layer);
+    const struct mw_stretch *stretch = &sizing->stretch[mw_sizing_stretch_of(sizing, layer)];
 
-    return sizing->first_layer + layer +
-           stretch * (sizing->pp - 1) * (sizing->layers / sizing->stretches);
+    return stretch->begin + layer - stretch->first;
 }
 
 /* Of a kind, among the first `layers` of the stage. */
 static int64_t
 count_blocks(const struct mw_sizing *sizing, enum mw_block_kind kind, int64_t layers)
 {
-    int64_t each = sizing->layers / sizing->stretches, count = 0;
+    int64_t count = 0;
 
-    for (int64_t stretch = 0; stretch < sizing->stretches && layers > 0; stretch++) {
-        int64_t first = sizing->first_layer + stretch * sizing->pp * each;
-        int64_t here = sizing->stretches == 1 ? layers : MIN(layers, each);
-        count += mw_model_count_blocks(sizing->model, kind, first, first + here);
-        layers -= here;
+    for (int64_t k = 0; k < sizing->stretches && layers > sizing->stretch[k].first; k++) {
+        int64_t begin = sizing->stretch[k].begin, here = layers - sizing->stretch[k].first;
+        if (k + 1 < sizing->stretches)
+            here = MIN(here, mw_sizing_stretch_layers(sizing, k));
+        count += mw_model_count_blocks(sizing->model, kind, begin, begin + here);
     }
     return count;
 }
@@ -715,23 +739,23 @@ set_ranks(struct mw_sizing *sizing, int64_t stage)
     sizing->tokens = sizing->sequences * settings->seq / sizing->cp;
 }
 
-static int64_t
-layers_of(const struct mw_model *model, const struct mw_settings *settings, int64_t stage)
-{
-    return mw_settings_stage_begin(settings, model->layers, stage + 1) -
-           mw_settings_stage_begin(settings, model->layers, stage);
-}
-
 static void
 set_stage(struct mw_sizing *sizing, int64_t stage)
 {
-    int64_t begin = mw_settings_stage_begin(&sizing->settings, sizing->model->layers, stage);
+    const struct mw_settings *s = &sizing->settings;
+    int64_t layers = sizing->model->layers;
 
     sizing->stage = stage;
-    sizing->stretches = mw_settings_stretches(&sizing->settings);
-    sizing->first_layer = begin / sizing->stretches;
-    sizing->layers = layers_of(sizing->model, &sizing->settings, stage);
-    sizing->names_recomputed = !mw_layer_set_is_empty(&sizing->settings.recompute_set);
+    sizing->stretches = mw_settings_stretches(s);
+    sizing->layers = 0;
+    sizing->names_recomputed = !mw_layer_set_is_empty(&s->recompute_set);
+    for (int64_t k = 0; k < sizing->stretches; k++) {
+        int64_t number = k * s->pp + stage;
+        int64_t begin = mw_settings_stretch_begin(s, layers, number);
+        sizing->stretch[k] = (struct mw_stretch){sizing->layers, begin};
+        sizing->layers += mw_settings_stretch_begin(s, layers, number + 1) - begin;
+    }
+    sizing->stretch[sizing->stretches] = (struct mw_stretch){sizing->layers, layers};
     sizing->micro_batches_in_flight = mw_sizing_passes_in_flight(sizing);
 }
 
@@ -958,6 +982,23 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
     return NULL;
 }
 
+static bool
+have_as_many_layers(const struct mw_model *model, const struct mw_settings *s, int64_t one,
+                    int64_t other)
+{
+    int64_t stretches = mw_settings_stretches(s), layers = model->layers;
+    bool alike = true;
+
+    for (int64_t k = 0; k < stretches && alike; k++) {
+        int64_t a = k * s->pp + one, b = k * s->pp + other;
+        alike = mw_settings_stretch_begin(s, layers, a + 1) -
+                    mw_settings_stretch_begin(s, layers, a) ==
+                mw_settings_stretch_begin(s, layers, b + 1) -
+                    mw_settings_stretch_begin(s, layers, b);
+    }
+    return alike;
+}
+
 /* Whether stages between the first and the last that have as many layers differ in nothing but the
  * micro-batches in flight. */
 static bool
@@ -975,7 +1016,7 @@ is_stood_for(const struct mw_model *model, const struct mw_settings *settings, i
     int64_t pp = settings->pp;
 
     for (int64_t s = 1; s < stage && stage + 1 < pp; s++)
-        if (layers_of(model, settings, s) == layers_of(model, settings, stage))
+        if (have_as_many_layers(model, settings, s, stage))
             return has_like_stages(model, settings);
     return false;
 }
@@ -988,7 +1029,7 @@ mw_sizing_stands_for(const struct mw_sizing *sizing)
     if (!sizing->stage || !has_like_stages(sizing->model, &sizing->settings))
         return 1;
     for (int64_t s = sizing->stage + 1; s + 1 < sizing->pp; s++)
-        stages += layers_of(sizing->model, &sizing->settings, s) == sizing->layers;
+        stages += have_as_many_layers(sizing->model, &sizing->settings, s, sizing->stage);
     return stages;
 }
 

@@ -251,6 +251,13 @@ struct mw_nearest_batches {
     int64_t most;  /* with at most settings.ops_max ops */
 };
 
+#define MW_STRETCHES_MAX 128
+/* Layers of a stage that follow each other: the first of them, counted in the stage and in the
+ * model. */
+struct mw_stretch {
+    int64_t first, begin;
+};
+
 struct mw_sizing {
     const struct mw_model *model;       /* borrowed */
     const struct mw_hardware *hardware; /* borrowed */
@@ -266,9 +273,9 @@ struct mw_sizing {
     int64_t pp, stage;
     int64_t first_rank;
     struct mw_sizing *next_stage;    /* NULL: it is the last */
-    int64_t first_layer, layers;     /* layers of the model that the stage has; its first stretch
-                                      * begins with the first one */
-    int64_t stretches;               /* into which they are divided: all have as many */
+    int64_t layers, stretches;       /* of the model that the stage has, and stretches of layers
+                                      * that follow each other, into which they are divided */
+    struct mw_stretch stretch[MW_STRETCHES_MAX + 1];
     int64_t copied_params;           /* of a tied embedding, which the first and the last stage have
                                       * each; 0: of none */
     int64_t micro_batches_in_flight; /* whose backward is still to come, at most; of several
@@ -499,13 +506,19 @@ bool mw_sizing_gathers_momentum(const struct mw_sizing *sizing, const struct mw_
 struct mw_chunk *mw_sizing_chunks(const struct mw_sizing *sizing);
 /* Whether its state is written to the other of two extents (--commit step). */
 bool mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
-/* Which of the stage's layers are recomputed; it borrows from the sizing. */
-struct mw_recomputed mw_sizing_recomputed(const struct mw_sizing *sizing);
+/* Which layers of a stretch of the stage are recomputed; it borrows from the sizing. */
+struct mw_recomputed mw_sizing_recomputed_in(const struct mw_sizing *sizing, int64_t stretch);
 bool mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer); /* of the stage */
 /* Layers whose activations are kept beside those that are recomputed; 0 without checkpoints, or
  * where all are recomputed.  Where checkpoints are of activations these are what is kept, of all
  * layers if none is recomputed. */
 int64_t mw_sizing_kept_layers(const struct mw_sizing *sizing);
+/* Layers that a micro-batch's pass keeps the activations of, of the stretch with most; all where
+ * none is recomputed. */
+int64_t mw_sizing_kept_in_pass(const struct mw_sizing *sizing);
+/* Checkpoints of a pass, and layers of its largest group, in the stretches with most of them. */
+int64_t mw_sizing_groups_in_pass(const struct mw_sizing *sizing);
+int64_t mw_sizing_largest_group(const struct mw_sizing *sizing);
 bool mw_sizing_recomputes_some(const struct mw_sizing *sizing); /* and keeps others */
 /* Whether checkpoints are of two sizes: of inputs and of activations. */
 bool mw_sizing_mixes_checkpoints(const struct mw_sizing *sizing);
@@ -643,6 +656,9 @@ double mw_sizing_bubble(const struct mw_sizing *sizing);
 /* Where the gradients of weights are passes of their own: by how many micro-batches these follow
  * the way back. */
 int64_t mw_sizing_weights_behind(const struct mw_sizing *sizing);
+/* The number of layers in a stretch, and in the longest. */
+int64_t mw_sizing_stretch_layers(const struct mw_sizing *sizing, int64_t stretch);
+int64_t mw_sizing_longest_stretch(const struct mw_sizing *sizing);
 /* The stretch that has a layer of the stage, and the layer's number in the model. */
 int64_t mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer);
 int64_t mw_sizing_model_layer(const struct mw_sizing *sizing, int64_t layer);
