@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <omp.h>
 #include <time.h>
 
@@ -86,6 +87,8 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
     /* Steps may leave out layers. */
     if (trainer->router_losses)
         memset(trainer->router_losses, 0, 2 * router_losses(trainer) * sizeof(double));
+    if (trainer->expert_loads)
+        memset(trainer->expert_loads, 0, router_losses(trainer) * sizeof(double));
     now->loss_scale = trainer->scale.scale;
     now->updated = false;
     if (trainer->passes == MW_PASSES_NEXT)
@@ -120,6 +123,9 @@ exchange(struct mw_trainer *trainer, int *wish, GError **error)
     *trainer->loss = told[MW_TOLD_LOSS];
     trainer->router_told[0] = told[MW_TOLD_ROUTER_AUX];
     trainer->router_told[1] = told[MW_TOLD_ROUTER_Z];
+    trainer->expert_told = told[MW_TOLD_EXPERT_VISITS] > 0
+                               ? told[MW_TOLD_EXPERT_LOADS] / told[MW_TOLD_EXPERT_VISITS]
+                               : 0;
     *wish = mw_trainer_wish_of(told);
     return true;
 }
@@ -149,13 +155,31 @@ commit(struct mw_trainer *trainer, bool diverged, bool *committed, GError **erro
     return good;
 }
 
+/* The step's loads of each layer, as its report has them, and the most of all micro-batches. */
+static const double *
+find_layer_loads(struct mw_trainer *trainer, double *most)
+{
+    int64_t layers = trainer->plan->shape.decoder.layers;
+    double *of_step;
+
+    if (!trainer->expert_loads)
+        return NULL;
+    of_step = trainer->layer_loads + trainer->now.step % 2 * layers;
+    memset(of_step, 0, (size_t)layers * sizeof *of_step);
+    for (int64_t i = 0; i < trainer->micro_batches * layers; i++) {
+        of_step[i % layers] += trainer->expert_loads[i] / (double)trainer->micro_batches;
+        *most = fmax(*most, trainer->expert_loads[i]);
+    }
+    return of_step;
+}
+
 static bool
 end_step(struct mw_trainer *trainer, GError **error)
 {
     struct mw_step_numbers *now = &trainer->now;
     bool committed, diverged, late = trainer->variant->no_flush != NULL;
     int64_t routers = (int64_t)router_losses(trainer) * mw_trainer_data_ranks(trainer);
-    double nothing = 0;
+    double nothing = 0, most = 0;
     int wish;
 
     now->updates += !now->updates_nothing;
@@ -182,6 +206,9 @@ end_step(struct mw_trainer *trainer, GError **error)
                 (trainer->tokens * trainer->micro_batches * mw_trainer_data_ranks(trainer)),
         .router_aux_loss = trainer->router_told[0] / (double)routers,
         .router_z_loss = trainer->router_told[1] / (double)routers,
+        .expert_imbalance = trainer->expert_told,
+        .layer_imbalance = find_layer_loads(trainer, &most),
+        .layers = trainer->expert_loads ? trainer->plan->shape.decoder.layers : 0,
         .skipped_in_row = trainer->scale.skipped_in_row,
         .diverged = diverged,
         .gradient_norm = now->gradient_norm,
@@ -190,6 +217,7 @@ end_step(struct mw_trainer *trainer, GError **error)
         .skipped = now->skipped,
         .committed = committed,
     };
+    trainer->reports[now->step % 2].expert_imbalance_most = most;
     return true;
 }
 
