@@ -43,6 +43,13 @@ mw_note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GP
          "changes nothing: no GPUs share sequences; {cp} says how many do"},
         {"{sequence-parallel}", asked->sequence_parallel != MW_AUTO && sizing->tp == 1,
          "changes nothing: no tensors are sliced, so no slices share tokens"},
+        {"{expert-imbalance}",
+         asked->expert_imbalance > 1 && mw_sizing_imbalance(sizing) < asked->expert_imbalance,
+         mw_sizing_imbalance(sizing) > 1
+             ? "is more than can come to one GPU, and counted is the most that can"
+         : sizing->ep == 1 ? "changes nothing: each GPU has all experts of its tokens; {ep} spreads "
+                             "them"
+                           : "changes nothing: with a capacity each GPU computes as many rows"},
         {"{activation-device}",
          strategy->state[MW_STATE_OPTIMIZER].deepest == MW_TIER_CPU &&
              mw_placement_has(&asked->placement[MW_STATE_ACTIVATIONS], MW_TIER_NVME),

@@ -185,6 +185,16 @@ def check_spread(box, count, options, name, ep):
         for own, other in zip(ours, theirs):
             if abs(own / other - 1) > SUMS_APART:
                 yield f"step {number}: {ours}, with all experts on each rank {theirs}"
+    yield from wrong_imbalance(box, ep, most=ep if "uneven" in options else None)
+
+
+def wrong_imbalance(box, ep, most):
+    """Where all tokens visit one rank's experts it has as many times the mean as ranks share them;
+    else more than the mean, as where loads are drawn, and no more than that."""
+    first = json.loads((box.folder / "spread.log").read_text().splitlines()[0])
+    mean, full = first["expert_imbalance"], first["expert_imbalance_most"]
+    if not (mean == full == most if most else 1 < mean <= full <= ep):
+        yield f"of {ep} ranks the fullest has {mean} times the mean, {full} at most"
 
 
 def write_uneven(box):

@@ -151,6 +151,8 @@ struct mw_settings {
     double capacity_factor; /* rows of each expert, as a multiple of an even share of a
                              * micro-batch's tokens: others are dropped; 0: no limit; MW_AUTO: as
                              * the gate has it */
+    double expert_imbalance; /* tokens of the rank with the most, of those that share experts, over
+                              * the mean; default 1 */
     enum mw_gating gate;    /* of mixtures, default MW_GATING_TOP_K */
     double router_aux_loss; /* coefficients of losses of their routers, 0: none; MW_AUTO: as the */
     double router_z_loss;   /* model's file has them, or the gate */
