@@ -201,6 +201,7 @@ struct mw_trainer {
                             * share them, what the one with the most tokens has, over the mean; 0:
                             * none has been told yet.  Else NULL */
     double expert_told;    /* the mean of all ranks', of the step that has ended; 0: none */
+    double expert_most;    /* and the most of them */
     double *layer_loads;   /* [2][layers] of reports: means over this rank's micro-batches */
 
     uint32_t *tensor_of;             /* [layer + 1][operator] tensor, or MW_NONE */

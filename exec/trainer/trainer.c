@@ -109,6 +109,25 @@ begun_behind(const struct mw_trainer *trainer)
     return !trainer->plan->barriered;
 }
 
+/* The most of all ranks', in millionths. */
+static bool
+exchange_most(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_ranks *ranks = trainer->options.ranks;
+    double most = 0;
+    int of_all;
+
+    if (!trainer->expert_loads || !ranks)
+        return true;
+    for (size_t i = 0; i < router_losses(trainer); i++)
+        most = fmax(most, trainer->expert_loads[i]);
+    if (!mw_ranks_worst(trainer->options.ranks, 0, (int)lround(1e6 * fmin(most, 1e3)), &of_all,
+                        NULL, error))
+        return false;
+    trainer->expert_most = 1e-6 * of_all;
+    return true;
+}
+
 /* At the end of a step ranks exchange their losses, which are summed, and whether one wishes that
  * the run ends. */
 static bool
@@ -127,7 +146,7 @@ exchange(struct mw_trainer *trainer, int *wish, GError **error)
                                ? told[MW_TOLD_EXPERT_LOADS] / told[MW_TOLD_EXPERT_VISITS]
                                : 0;
     *wish = mw_trainer_wish_of(told);
-    return true;
+    return exchange_most(trainer, error);
 }
 
 /* Ends the run with this step, or with the next one if that may have begun. */
@@ -155,9 +174,9 @@ commit(struct mw_trainer *trainer, bool diverged, bool *committed, GError **erro
     return good;
 }
 
-/* The step's loads of each layer, as its report has them, and the most of all micro-batches. */
+/* The step's loads of each layer, as its report has them. */
 static const double *
-find_layer_loads(struct mw_trainer *trainer, double *most)
+find_layer_loads(struct mw_trainer *trainer)
 {
     int64_t layers = trainer->plan->shape.decoder.layers;
     double *of_step;
@@ -166,10 +185,8 @@ find_layer_loads(struct mw_trainer *trainer, double *most)
         return NULL;
     of_step = trainer->layer_loads + trainer->now.step % 2 * layers;
     memset(of_step, 0, (size_t)layers * sizeof *of_step);
-    for (int64_t i = 0; i < trainer->micro_batches * layers; i++) {
+    for (int64_t i = 0; i < trainer->micro_batches * layers; i++)
         of_step[i % layers] += trainer->expert_loads[i] / (double)trainer->micro_batches;
-        *most = fmax(*most, trainer->expert_loads[i]);
-    }
     return of_step;
 }
 
@@ -179,7 +196,7 @@ end_step(struct mw_trainer *trainer, GError **error)
     struct mw_step_numbers *now = &trainer->now;
     bool committed, diverged, late = trainer->variant->no_flush != NULL;
     int64_t routers = (int64_t)router_losses(trainer) * mw_trainer_data_ranks(trainer);
-    double nothing = 0, most = 0;
+    double nothing = 0;
     int wish;
 
     now->updates += !now->updates_nothing;
@@ -207,7 +224,8 @@ end_step(struct mw_trainer *trainer, GError **error)
         .router_aux_loss = trainer->router_told[0] / (double)routers,
         .router_z_loss = trainer->router_told[1] / (double)routers,
         .expert_imbalance = trainer->expert_told,
-        .layer_imbalance = find_layer_loads(trainer, &most),
+        .expert_imbalance_most = trainer->expert_most,
+        .layer_imbalance = find_layer_loads(trainer),
         .layers = trainer->expert_loads ? trainer->plan->shape.decoder.layers : 0,
         .skipped_in_row = trainer->scale.skipped_in_row,
         .diverged = diverged,
@@ -217,7 +235,6 @@ end_step(struct mw_trainer *trainer, GError **error)
         .skipped = now->skipped,
         .committed = committed,
     };
-    trainer->reports[now->step % 2].expert_imbalance_most = most;
     return true;
 }
 

@@ -158,8 +158,8 @@ struct mw_trainer_step {
     double router_aux_loss, router_z_loss;
     /* Where experts are spread: tokens of the rank that has the most of those that share experts,
      * over their mean, forward.  The mean over layers, and over micro-batches of all ranks; the
-     * most of any layer and micro-batch of this rank's group; and this group's of each layer, 0
-     * where another stage has it, borrowed until the step after the next ends.  Else 0 and NULL. */
+     * most of any of them; and this rank's group's of each layer, 0 where another stage has it,
+     * borrowed until the step after the next ends.  Else 0 and NULL. */
     double expert_imbalance, expert_imbalance_most;
     const double *layer_imbalance; /* [layers] */
     int64_t layers;
