@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Mixtures of experts that run: each step's loss and norm are those of transformers (recorded by
-peer_experts.py), weights have the same bits wherever states live, whatever is recomputed and with
-any number of threads, runs go on where they were killed, ranks and stages train what one rank
+"""Mixtures of experts that run: each step's loss, norm and routers' losses are those of
+transformers (recorded by peer_experts.py), weights have the same bits wherever states live,
+whatever is recomputed and with any number of threads, runs go on where they were killed, ranks and stages train what one rank
 trains, ranks that share the experts train what ranks that have all of them do, and what does not
 run is refused in one line; prints TAP.
 """
@@ -53,9 +53,9 @@ SPREAD_PLACES = ["-s zero3", "-s zero-offload --activation-checkpoint-interval 1
                  "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --nvme drive"]
 
 
-def steps_of(path):
+def steps_of(path, *more):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return [(line["loss"], line["gradient_norm"]) for line in lines]
+    return [tuple(line[key] for key in ("loss", "gradient_norm", *more)) for line in lines]
 
 
 def weights(box, folder):
@@ -68,15 +68,16 @@ def weights(box, folder):
 def check_recorded(box, path):
     case = json.loads(path.read_text())
     box.write("recorded.json", case["config"])
-    steps = len(case["loss_and_norm"])
+    steps, router = len(case["loss_and_norm"]), case.get("router", {})
+    options = " ".join(f"--router-{name}-loss-coef {value}" for name, value in router.items())
     answer = box.run(f"run -m recorded.json {ALONE} {ASKED} -s ddp --batch 4 --steps {steps} "
-                     "--log recorded.log --overwrite")
+                     f"{options} --log recorded.log --overwrite")
     if answer.status:
         yield answer.err
         return
-    for number, (ours, theirs) in enumerate(zip(steps_of(box.folder / "recorded.log"),
-                                                case["loss_and_norm"], strict=True), 1):
-        for own, other in zip(ours, theirs):
+    made = steps_of(box.folder / "recorded.log", *(f"router_{name}_loss" for name in router))
+    for number, (ours, theirs) in enumerate(zip(made, case["loss_and_norm"], strict=True), 1):
+        for own, other in zip(ours, theirs, strict=True):
             if abs(own / other - 1) > CLOSE:
                 yield f"step {number}: {ours}, transformers {theirs}"
 
