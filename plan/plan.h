@@ -348,7 +348,7 @@ struct mw_work {
     double fullest; /* of ranks that share experts: how many times the mean, which flops and bytes
                      * are, the rank with the most tokens has, for which the others wait; 0: the
                      * ranks have all the same */
-    int64_t flops; /* of all products together */
+    int64_t flops;  /* of all products together */
     struct mw_work_product products[MW_WORK_PRODUCTS_MAX]; /* the first product sets the rate of
                                                             * all */
     uint32_t product_count;

@@ -175,8 +175,7 @@ write_imbalance(struct mw_json_writer *json, const struct mw_run_facts *facts)
     mw_json_number(json, "most", facts->expert_imbalance_most);
     mw_json_begin(json, "layers", '[', true);
     for (int64_t l = 0; l < facts->layers; l++)
-        mw_json_number(json, NULL,
-                       facts->layer_imbalance[l] > 0 ? facts->layer_imbalance[l] : NAN);
+        mw_json_number(json, NULL, facts->layer_imbalance[l] > 0 ? facts->layer_imbalance[l] : NAN);
     mw_json_end(json, ']');
     mw_json_end(json, '}');
 }

@@ -215,8 +215,7 @@ print_memory(FILE *out, const struct mw_run *run)
 static void
 print_imbalance(FILE *out, const struct mw_run_facts *facts)
 {
-    g_autofree char *option =
-        mw_spelled_printf("{expert-imbalance=%.3g}", facts->expert_imbalance);
+    g_autofree char *option = mw_spelled_printf("{expert-imbalance=%.3g}", facts->expert_imbalance);
 
     mw_table_heading(out, "Experts");
     mw_wrap_line(out, 2,

@@ -268,8 +268,7 @@ compute_s(const struct mw_plan *plan, const struct mw_work *work,
     double products_s =
         work->product_count ? (double)work->flops / products_flops(plan, work, hardware) : 0;
 
-    return (seconds + products_s) * fullest(work) +
-           (double)work->launches * hardware->gpu_launch_s;
+    return (seconds + products_s) * fullest(work) + (double)work->launches * hardware->gpu_launch_s;
 }
 
 /* The time of an update.  On the host it uses all cores, or all of the memory's rate, until others

@@ -47,9 +47,10 @@ mw_note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GP
          asked->expert_imbalance > 1 && mw_sizing_imbalance(sizing) < asked->expert_imbalance,
          mw_sizing_imbalance(sizing) > 1
              ? "is more than can come to one GPU, and counted is the most that can"
-         : sizing->ep == 1 ? "changes nothing: each GPU has all experts of its tokens; {ep} spreads "
-                             "them"
-                           : "changes nothing: with a capacity each GPU computes as many rows"},
+         : sizing->ep == 1
+             ? "changes nothing: each GPU has all experts of its tokens; {ep} spreads "
+               "them"
+             : "changes nothing: with a capacity each GPU computes as many rows"},
         {"{activation-device}",
          strategy->state[MW_STATE_OPTIMIZER].deepest == MW_TIER_CPU &&
              mw_placement_has(&asked->placement[MW_STATE_ACTIVATIONS], MW_TIER_NVME),

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Mixtures of experts that run: each step's loss, norm and routers' losses are those of
 transformers (recorded by peer_experts.py), weights have the same bits wherever states live,
-whatever is recomputed and with any number of threads, runs go on where they were killed, ranks and stages train what one rank
-trains, ranks that share the experts train what ranks that have all of them do, and what does not
-run is refused in one line; prints TAP.
+whatever is recomputed and with any number of threads, runs go on where they were killed, ranks and
+stages train what one rank trains, ranks that share the experts train what ranks that have all of
+them do, and what does not run is refused in one line; prints TAP.
 """
 import hashlib
 import json

@@ -479,8 +479,8 @@ check_fullest(const struct mw_plan *plan, const struct mw_work *work,
     g_assert_cmpfloat_with_epsilon(takes_s, expected_s, 1e-9 * takes_s + 1e-15);
 }
 
-/* What all ranks of a group wait for is in the rank's own work: that of experts, of which shared ones
- * are not, and what goes to them and back. */
+/* What all ranks of a group wait for is in the rank's own work: that of experts, of which shared
+ * ones are not, and what goes to them and back. */
 static void
 test_imbalance(void)
 {
@@ -488,8 +488,10 @@ test_imbalance(void)
         double asked, factor;
         int64_t shared;       /* width of experts that all tokens visit */
         double experts, both; /* of experts, and of their activations with shared ones' */
-    } rows[] = {{1, MW_AUTO, 0, 0, 0},      {1.5, MW_AUTO, 0, 1.5, 1.5},
-                {1.5, 1.25, 0, 0, 0},       {1.5, MW_AUTO, 2 * 14336, 1.5, 1.25},
+    } rows[] = {{1, MW_AUTO, 0, 0, 0},
+                {1.5, MW_AUTO, 0, 1.5, 1.5},
+                {1.5, 1.25, 0, 0, 0},
+                {1.5, MW_AUTO, 2 * 14336, 1.5, 1.25},
                 {9, MW_AUTO, 0, 4, 4}}; /* 2 visits of each token of 4 ranks */
     struct random_request request;
 
@@ -503,8 +505,8 @@ test_imbalance(void)
         struct mw_plan *plan = mw_build_plan(found->pdata[0]);
         for (uint32_t w = 0; w < plan->work_count; w++) {
             struct mw_work work = plan->works[w];
-            bool of_experts = mw_operator_row(work.operator_)->part_of &&
-                              work.object == MW_OBJECT_ACTIVATIONS;
+            bool of_experts =
+                mw_operator_row(work.operator_)->part_of && work.object == MW_OBJECT_ACTIVATIONS;
             bool act = work.operator_ == MW_OPERATOR_MLP_ACT;
             double fullest = of_experts ? rows[i].experts : act ? rows[i].both : 0;
             g_assert_cmpfloat(work.fullest, ==, fullest);

@@ -105,10 +105,8 @@ test_router_losses(void)
         .steps = 10, .router_aux_loss = true, .router_z_loss = true, .expert_imbalance = true});
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
 
-    g_assert_true(
-        g_str_has_suffix(lines[0], "of predicted  router aux    router z   imbalance"));
-    g_assert_true(
-        g_str_has_suffix(lines[1], "             -      1.2500     30.5000       1.500"));
+    g_assert_true(g_str_has_suffix(lines[0], "of predicted  router aux    router z   imbalance"));
+    g_assert_true(g_str_has_suffix(lines[1], "             -      1.2500     30.5000       1.500"));
 }
 
 /* --- the file --- */

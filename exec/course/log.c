@@ -64,9 +64,9 @@ print_head(const struct mw_log *log)
 {
     if (log->options.title)
         fprintf(log->options.table, "%s\n", log->options.title);
-    fprintf(log->options.table, "%*s%10s%11s%11s%10s%10s%8s%14s%s%s%s%s\n", step_width(&log->options),
-            "step", "loss", "grad norm", "lr", "ms", "tok/s", "MFU", "of predicted",
-            log->options.loss_scale ? "  loss scale" : "",
+    fprintf(log->options.table, "%*s%10s%11s%11s%10s%10s%8s%14s%s%s%s%s\n",
+            step_width(&log->options), "step", "loss", "grad norm", "lr", "ms", "tok/s", "MFU",
+            "of predicted", log->options.loss_scale ? "  loss scale" : "",
             log->options.router_aux_loss ? "  router aux" : "",
             log->options.router_z_loss ? "    router z" : "",
             log->options.expert_imbalance ? "   imbalance" : "");

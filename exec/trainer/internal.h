@@ -95,7 +95,7 @@ enum mw_told {
     MW_TOLD_SQUARES, /* of the gradient */
     MW_TOLD_ROUTER_AUX,
     MW_TOLD_ROUTER_Z,
-    MW_TOLD_EXPERT_LOADS, /* a sum, */
+    MW_TOLD_EXPERT_LOADS,  /* a sum, */
     MW_TOLD_EXPERT_VISITS, /* and of so many */
     MW_TOLD_WISHES,
     MW_TOLD_COUNT = MW_TOLD_WISHES + MW_TRAINER_WISHES,

@@ -234,8 +234,8 @@ plain_compute(struct builder *b, enum mw_class class, int operator_, enum pass p
     set_products(&work, info, backward, 0, info->product_count, cut);
     work.bytes = (backward ? info->backward_bytes : info->forward_bytes) / parts;
     work.launches = info->launches;
-    work.fullest = fullest_of(mw_sizing_expert_work(b->sizing, &b->sizing->classes[class],
-                                                info->operator_));
+    work.fullest =
+        fullest_of(mw_sizing_expert_work(b->sizing, &b->sizing->classes[class], info->operator_));
     if (backward)
         work.launches = mw_operator_backward_launches(info);
     if (pass == PASS_OF_INPUT || pass == PASS_OF_WEIGHTS)

@@ -127,7 +127,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "for each expert (default auto: as the gate has it, 1 or none)"},
     {MW_SETTINGS_BATCH, "expert-imbalance", MW_SETTING_REAL, FIELD(expert_imbalance), 1, 1 << 16,
      NULL, NULL, "F",
-     "with {ep}: in each layer the GPU with the most tokens of those that share experts has F times "
+     "with {ep}: in each layer the GPU with the most tokens of those that share experts has F "
+     "times "
      "the mean, and the others wait for it (default 1: experts are visited evenly; `memwall run` "
      "says what it was); at most what can come to one GPU, and none with a capacity, which is "
      "filled up"},

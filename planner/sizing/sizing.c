@@ -441,8 +441,7 @@ mw_sizing_expert_work(const struct mw_sizing *sizing, const struct mw_class_info
 {
     const struct mw_model *model = sizing->model;
     double shared = (double)model->shared_expert_ffn;
-    double routed =
-        (double)mw_model_visits(model, sizing->shape.gate) * (double)model->expert_ffn;
+    double routed = (double)mw_model_visits(model, sizing->shape.gate) * (double)model->expert_ffn;
     double more = mw_sizing_imbalance(sizing) - 1;
 
     if (operator_ == MW_OPERATOR_EXPERTS_UP || operator_ == MW_OPERATOR_EXPERTS_DOWN)
