@@ -485,6 +485,28 @@ def check_capacity_resumed(box):
         yield answer.err
 
 
+def check_imbalance(box):
+    """Where all tokens visit one of two ranks a run says so, as JSON and as text, and of that a
+    prediction makes a longer step than of even visits."""
+    line = "-m model.json -s ddp --batch 2 --ep 2 --weights uneven --steps 1 {}"
+    asked = [f"--expert-imbalance {f} --json" for f in ("1", "1.5", "2")]
+    answers = [json.loads(ranked(box, 2, line.format(options)).out)["answers"][0]
+               for options in asked]
+    for answer in answers:
+        if answer["run"]["expert_imbalance"] != {"median": 2, "most": 2, "layers": [2, 2]}:
+            yield f"{answer['run']['expert_imbalance']}"
+    steps = [answer["compare"]["step"]["predicted_s"] for answer in answers]
+    if not steps[0] < steps[1] < steps[2]:
+        yield f"predicted {steps}"
+    text = ranked(box, 2, line.format("--compare")).out.decode()
+    if "--expert-imbalance 2" not in text or "2 times the mean" not in " ".join(text.split()):
+        yield f"{text}"
+    for options, words in (("--expert-imbalance 0.5", ["--expert-imbalance", "0.5", "1"]),
+                           ("-m gpt2 --expert-imbalance 2", ["--expert-imbalance 2", "gpt2"])):
+        asked = options if "-m" in options else f"-m model.json {options}"
+        yield from refused(box.run(f"simulate {asked} {RANKS}"), words)
+
+
 def tests(box):
     (box.folder / "drive").mkdir()
     box.write("model.json", json.loads(RECORDED[0].read_text())["config"])
@@ -518,6 +540,7 @@ def tests(box):
     write_uneven(box)
     for name, case in SPREAD.items():
         yield f"spread/{name}", check_spread(box, *case)
+    yield "spread/imbalance", check_imbalance(box)
     yield "spread/bits", check_spread_bits(box, "")
     yield "spread/bits/losses", check_spread_bits(box, f"{LOSSES} --gate gshard")
     yield "spread/places", check_spread_places(box, "")
