@@ -343,7 +343,7 @@ static const struct mw_family rows_that_run[] = {
      .why_not = "a scaled embedding, and norms that scale by 1 + weight"},
     {.name = "gemma2",
      .class_prefix = "Gemma2For",
-     .traits = {LLAMA_BLOCK(4), .tied_embedding = true},
+     .traits = {LLAMA_BLOCK(4), .tied_embedding = true, SOFT_CAPS},
      .nested = "{\"hidden_size\": 2304, \"intermediate_size\": 9216, "
                "\"num_hidden_layers\": 26, \"num_attention_heads\": 8, "
                "\"num_key_value_heads\": 4, \"vocab_size\": 256000, "

@@ -270,6 +270,7 @@ struct mw_family_traits {
     bool attention_bias, projection_bias, mlp_bias, norm_bias, logits_bias, router_bias;
     bool final_norm, embedding_norm, qk_norm, parallel_block, dropout;
     bool plain_norms;
+    bool capped_logits, capped_scores;
     bool
         own_heads; /* what follows the layers in tasks other than the language model is `tensors` */
 };

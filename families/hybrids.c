@@ -525,7 +525,7 @@ const struct mw_family mw_family_hybrids[] = {
      .layer_kinds = "full_attention linear_attention", .keys = hybrid_keys,
      .defaults = {[MW_DIMENSION_SEQ] = 131072}, .lets = minimax_lets, .stacks = minimax_stacks},
     {HYBRID("recurrent_gemma", "RecurrentGemmaFor", "linear recurrences"),
-     .traits = {LLAMA_BLOCK(2), .tied_embedding = true}, .keys = griffin_keys, .lets = griffin_lets,
-     .stacks = griffin_stacks},
+     .traits = {LLAMA_BLOCK(2), .tied_embedding = true, .capped_logits = true},
+     .keys = griffin_keys, .lets = griffin_lets, .stacks = griffin_stacks},
     END,
 };

@@ -70,6 +70,9 @@ extern const struct mw_family mw_family_views[];    /* more of them */
 #define GPT2_BLOCK(norms)                                                                          \
     .mlp_matrices = 2, .norms_per_layer = norms, .attention_bias = true, .projection_bias = true,  \
     .mlp_bias = true, .norm_bias = true, .final_norm = true
+/* Of Gemma 2: final_logit_softcapping and attn_logit_softcapping (transformers,
+ * configuration_gemma2.py). */
+#define SOFT_CAPS .capped_logits = true, .capped_scores = true
 #define LLAMA_BLOCK(norms)                                                                         \
     .mlp_matrices = 3, .norms_per_layer = norms, .rotary = true, .final_norm = true
 

@@ -52,7 +52,8 @@ struct mw_memory_use {
     double buckets;            /* of them at once */
     double gradient_copies;    /* of replicated gradients, in the buckets that are all-reduced */
     double bytes_per_gradient; /* on the GPU, as they are kept; a plan may keep fewer */
-    double update_bytes_per_gradient; /* with its copies, as updates of fp32 parameters take it */
+    double update_bytes_per_gradient; /* with its copies, as updates of fp32 parameters take it; */
+    double update_bytes_per_whole_gradient; /* and where no state is partitioned; 0: as many */
     double foreach_share;       /* of updates that take all parameters as a list, and copy of all
                                  * (plan/optimizers.h) */
     bool updates_flat_tensor;   /* what a rank updates is one tensor */
@@ -81,11 +82,14 @@ struct mw_memory_use {
     bool checkpoints_whole;         /* each tensor slice keeps all of an activation checkpoint */
     bool experts_whole; /* spread experts have room for all tokens of the GPUs that share them */
     double bytes_per_softmax; /* kept of a stored score beside what a product reads; 0: nothing */
+    double bytes_per_cap;     /* and of one that tanh caps */
     double activations_kept;  /* without recomputation, as a multiple of those counted; 0: the
                                  * bound of eager frameworks */
     double wide_bytes_kept; /* more, of a token and an element of the hidden size, of a layer whose
                                * parameters of fp32 are cast where they are used */
     bool narrow_as_input;   /* products with narrow weights give results of their input's type */
+    bool adapters_cast;     /* adapters keep a cast of their own of their input */
+    bool int8_inputs_kept;  /* products with weights in 8 bits keep their input as it came */
     bool
         embedding_unblocked; /* an optimizer with moments in blocks keeps the embedding's in fp32 */
     double allocator_loss;   /* share of the allocator's memory that it cannot give */
@@ -93,6 +97,9 @@ struct mw_memory_use {
     int gradients_stay;      /* enum mw_gradients_stay */
     double tensors_beside;   /* whose gradients are there at once where the update runs beside
                                * backward; 0: of as many layers as the plan has */
+    double whole_blocks;     /* whose parameters are whole at once in backward, where these are
+                               * gathered block by block; 0: as planned, part by part */
+    bool ends_stay;          /* whole meanwhile, parameters that are in no layer */
     bool update_frees_others; /* gradients that the rank does not update, before it does */
 };
 

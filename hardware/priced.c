@@ -70,12 +70,30 @@ compare_prices(const void *a, const void *b)
     return strcmp(mw_profile_name(x->profile), mw_profile_name(y->profile));
 }
 
+#define RENT "price_usd_per_hour"
+
+/* Whether no line of the text gives a rent: what is rented is not owned, whatever else it says.
+ * Most profiles are of rented machines, and parsing them takes longer than all else here. */
+static bool
+gives_no_rent(const char *text)
+{
+    for (const char *at = strstr(text, RENT); at; at = strstr(at + 1, RENT)) {
+        const char *behind = at + strlen(RENT);
+        behind += strspn(behind, " \t");
+        if ((at == text || at[-1] == '\n') && *behind == '=' &&
+            g_ascii_strtod(behind + 1, NULL) > 0)
+            return false;
+    }
+    return true;
+}
+
 GPtrArray *
 mw_priced_new(enum mw_price_kind kind, const char *except, enum mw_outlook outlook)
 {
     GPtrArray *list = g_ptr_array_new_with_free_func(free_priced);
     g_auto(GStrv) names = mw_hwprofile_list();
-    g_autoptr(GPtrArray) profiles = mw_profile_load_all(&mw_hwprofile_kind, names);
+    g_autoptr(GPtrArray) profiles = mw_profile_load_some(
+        &mw_hwprofile_kind, names, kind == MW_PRICE_OWN ? gives_no_rent : NULL);
 
     for (guint i = 0; i < profiles->len; i++) {
         struct mw_priced priced = {.profile = profiles->pdata[i]};

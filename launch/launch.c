@@ -66,6 +66,7 @@ static const struct mw_launch_rule common[] = {
     {"optimizer-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"gradient-device", MW_LAUNCH_CARRIED, NULL, NULL},
     {"activation-device", MW_LAUNCH_CARRIED, NULL, NULL},
+    {"stage-replicas", MW_LAUNCH_REFUSED, NULL, "all its stages have as many GPUs"},
     {"cp", MW_LAUNCH_REFUSED, NULL, "the files that are written for it keep sequences whole"},
     {"capacity-factor", MW_LAUNCH_REFUSED, NULL,
      "the files that are written for it drop no tokens"},

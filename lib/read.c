@@ -92,6 +92,8 @@ uses_of(const struct mw_model *model)
         .gated = mw_model_is_gated(model),
         .score_bias = model->family && model->family->score_bias,
         .dropout = model->dropout,
+        .capped_logits = model->capped_logits,
+        .capped_scores = model->capped_scores,
     };
 }
 

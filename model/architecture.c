@@ -59,6 +59,8 @@ mw_model_begin(struct mw_model *model, const char *architecture)
         .parallel_block = traits->parallel_block,
         .dropout = traits->dropout,
         .plain_norms = traits->plain_norms,
+        .capped_logits = traits->capped_logits,
+        .capped_scores = traits->capped_scores,
     };
     g_strlcpy(model->architecture, family->name, sizeof model->architecture);
     for (int i = 0; i < MW_DIMENSION_COUNT; i++)

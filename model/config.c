@@ -400,6 +400,7 @@ read_stored_type(const struct mw_config *config, JsonObject *object)
 /* Of members of a quantization_config, every method has a key of its own for the bits of a weight,
  * and some a flag. */
 #define BITS_MAX 64
+#define CAP_MAX 1e9
 static const char *const bit_keys[] = {"bits", "w_bit", "nbits", "num_bits", "weight_bits"};
 static const struct {
     const char *key;
@@ -467,6 +468,29 @@ read_quantization(const struct mw_config *config)
     return true;
 }
 
+/* Soft caps; null is none, and without a key what the class of the family has. */
+static bool
+read_caps(const struct mw_config *config, JsonObject *object)
+{
+    struct mw_model *model = config->model;
+    const struct {
+        const char *key;
+        bool *capped;
+    } caps[] = {{"final_logit_softcapping", &model->capped_logits},
+                {"logits_soft_cap", &model->capped_logits},
+                {"attn_logit_softcapping", &model->capped_scores}};
+
+    for (size_t i = 0; object && i < G_N_ELEMENTS(caps); i++) {
+        double cap = 0;
+        if (!mw_json_get_number(object, caps[i].key, 0, CAP_MAX, config->origin, &cap,
+                                config->error))
+            return false;
+        if (json_object_has_member(object, caps[i].key))
+            *caps[i].capped = cap > 0;
+    }
+    return true;
+}
+
 static bool
 read_model(struct mw_config *config)
 {
@@ -494,7 +518,8 @@ read_model(struct mw_config *config)
     mw_task_set_logits(model, scope.task, labels_of(config));
     note_keys(config);
     mw_config_note_unread(config, family);
-    if (!read_quantization(config))
+    if (!read_quantization(config) || !read_caps(config, config->object) ||
+        (text && !read_caps(config, member_object(config->object, text->key))))
         return false;
     read_stored_type(config, config->object);
     if (text && member_object(config->object, text->key))

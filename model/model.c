@@ -1096,3 +1096,22 @@ mw_model_walk(const struct mw_model *model, const struct mw_shape *shape, struct
             present ? mw_model_block(model, (enum mw_block_kind)kind, shape, block->info) : 0;
     }
 }
+
+/* --- comparing -------------------------------------------------------------------------------- */
+
+/* Of the bytes from one field up to another. */
+#define SAME(one, other, from, to)                                                                 \
+    (!memcmp(&(one)->from, &(other)->from,                                                         \
+             offsetof(struct mw_model, to) - offsetof(struct mw_model, from)))
+#define SAME_ROWS(one, other, rows, count)                                                         \
+    (!memcmp((one)->rows, (other)->rows, (size_t)(one)->count * sizeof *(one)->rows))
+
+/* Most rows of its tables are not used: a model has 60 KB. */
+bool
+mw_model_is_same(const struct mw_model *one, const struct mw_model *other)
+{
+    return SAME(one, other, name, turns) && SAME(one, other, mixed_layers, stacks) &&
+           SAME(one, other, described, mixes) && SAME(one, other, stored_as, why_not) &&
+           SAME_ROWS(one, other, turns, turn_count) && SAME_ROWS(one, other, stacks, stack_count) &&
+           SAME_ROWS(one, other, tensors, tensor_count) && SAME_ROWS(one, other, mixes, mix_count);
+}

@@ -110,6 +110,8 @@ struct mw_model {
     bool bare;             /* no product follows the last norm */
     int64_t classes;       /* which that product tells apart; 0: the tokens of the vocabulary */
     bool plain_norms;      /* norms have no parameters (OLMo) */
+    bool capped_logits;    /* tanh caps them, cap * tanh(x / cap) (Gemma 2) */
+    bool capped_scores;    /* likewise those of attention */
     /* Layers of kinds that do not take turns as window and dense_layers say.  Where each layer's
      * kind is known, and they are no more kinds than a plan has (enum mw_block_kind), turns has it,
      * for more layers again from the start: a number of a stack, or with no stacks an enum
@@ -288,6 +290,9 @@ void mw_model_walk(const struct mw_model *model, const struct mw_shape *shape,
  * copy's elements, 0 if the model says none of its own for its logits. */
 int64_t mw_model_copying_tail(const struct mw_model *model, const struct mw_shape *shape,
                               struct mw_operators *out);
+
+/* Whether all is the same but why there is no decoder for it. */
+bool mw_model_is_same(const struct mw_model *one, const struct mw_model *other);
 
 static inline bool
 mw_model_has_rms_norm(const struct mw_model *model)

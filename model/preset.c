@@ -19,6 +19,7 @@ static const struct {
     FLAG(tied_embedding), FLAG(attention_bias), FLAG(projection_bias), FLAG(mlp_bias),
     FLAG(norm_bias),      FLAG(qk_norm),        FLAG(final_norm),      FLAG(embedding_norm),
     FLAG(logits_bias),    FLAG(dropout),        FLAG(router_bias),     FLAG(paper_preset),
+    FLAG(capped_logits),  FLAG(capped_scores),
 };
 
 static GKeyFile *

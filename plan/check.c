@@ -68,13 +68,18 @@ check_world(struct mw_plan_check *check)
 static bool
 check_comms(struct mw_plan_check *check)
 {
-    for (uint32_t i = 0; i < check->plan->comm_count; i++)
-        if (!mw_plan_spans_nest(check->plan->comms[i].spans, check->plan->world_ranks) ||
-            !mw_plan_spans_divide(check->plan->comms[i].spans))
+    uint32_t world = check->plan->world_ranks;
+
+    for (uint32_t i = 0; i < check->plan->comm_count; i++) {
+        const struct mw_comm *comm = &check->plan->comms[i];
+        if (comm->first >= (comm->single ? world : 1) ||
+            !mw_plan_spans_nest(comm->spans, world - comm->first) ||
+            !mw_plan_spans_divide(comm->spans))
             return mw_plan_refuse(check,
                                   "comm %u: expected spans that divide the world's %u ranks into "
-                                  "groups, each rank in one",
-                                  i, check->plan->world_ranks);
+                                  "groups, each rank in one, or one group within it",
+                                  i, world);
+    }
     return true;
 }
 

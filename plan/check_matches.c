@@ -173,7 +173,8 @@ check_group(struct mw_plan_check *check, uint32_t match, const struct met *met)
     struct mw_members group = group_of(plan, members[0]);
     uint32_t ranks = mw_members_count(&group), programs = 0, last = MW_NONE;
 
-    if (mw_members_at(&group, ranks - 1) >= plan->world_ranks)
+    if (mw_members_at(&group, ranks - 1) >= plan->world_ranks ||
+        !mw_members_have(&group, plan->programs[program_of(plan, members[0])].ranks.base))
         return mw_plan_refuse(check, "match %u: the group of %s is not of this world",
                               plan->ops[members[0]].match,
                               mw_plan_label_op(check, members[0]).text);
@@ -274,6 +275,9 @@ check_alone(struct mw_plan_check *check, uint32_t op)
     struct mw_members ranks = group_of(plan, op);
     uint32_t own = program_of(plan, op), count = mw_members_count(&ranks), other = own;
 
+    if (!mw_members_have(&ranks, plan->programs[own].ranks.base))
+        return mw_plan_refuse(check, "%s meets a group that it is not of",
+                              mw_plan_label_op(check, op).text);
     if (is_point_to_point(work_of(plan, op))) {
         uint32_t peer = mw_work_peer(plan, work_of(plan, op), plan->programs[own].ranks.base);
         ranks = mw_members_of_one(peer);

@@ -158,6 +158,43 @@ check_asynchronous(struct mw_plan_check *check, const struct mw_step_shape *s)
     return true;
 }
 
+/* Each rank has a program of its own, as it takes micro-batches that no other rank of its stage
+ * does. */
+static bool
+check_replicas(struct mw_plan_check *check, const struct mw_step_shape *s)
+{
+    const struct mw_plan *plan = check->plan;
+    int64_t grain = mw_stage_replicas_grain(&s->replicas);
+
+    if (!s->replicas.stages)
+        return true;
+    if (mw_stage_replicas_from(&s->replicas, 0) != plan->world_ranks)
+        return mw_plan_refuse(check, "step: replicas of %u ranks, in a world of %u",
+                              mw_stage_replicas_from(&s->replicas, 0), plan->world_ranks);
+    if (!grain || s->micro_batches % grain)
+        return mw_plan_refuse(check,
+                              "step: %" PRId64 " micro-batches, of which replicas of a stage "
+                              "cannot take as many each",
+                              s->micro_batches);
+    for (uint32_t p = 0; p < plan->program_count; p++)
+        if (mw_members_count(&plan->programs[p].ranks) > 1)
+            return mw_plan_refuse(check,
+                                  "program %u: stands for ranks that take unlike "
+                                  "micro-batches",
+                                  p);
+    return true;
+}
+
+/* Whether the rank of a computation is the one that takes its micro-batch. */
+static bool
+takes_micro_batch(const struct mw_plan *plan, const struct mw_op *op)
+{
+    uint32_t rank = plan->programs[plan->lanes[op->lane].program].ranks.base;
+    struct mw_replica replica = mw_stage_replica(&plan->shape.replicas, rank);
+
+    return op->micro_batch % replica.count == replica.index;
+}
+
 static bool
 check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
 {
@@ -204,7 +241,7 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
         return mw_plan_refuse(check, "step: stashes without no-flush");
     if (s->vertical_sync && !s->stashes)
         return mw_plan_refuse(check, "step: vertical-sync without stashes");
-    if (!check_asynchronous(check, s))
+    if (!check_asynchronous(check, s) || !check_replicas(check, s))
         return false;
     if (s->has_decoder && s->kept_layers && s->kept_layers >= s->decoder.layers)
         return mw_plan_refuse(check,
@@ -238,6 +275,11 @@ check_op(struct mw_plan_check *check, uint32_t index)
     const struct mw_work *work = &plan->works[op->work];
     bool chunked = work->kind == MW_OP_COMPUTE && mw_operator_row(work->operator_)->in_token_chunks;
 
+    if (shape->replicas.stages && work->kind == MW_OP_COMPUTE && !takes_micro_batch(plan, op))
+        return mw_plan_refuse(check, "%s is of a micro-batch that another replica takes",
+                              mw_plan_label_op(check, index).text);
+    if (!shape->has_decoder)
+        return true;
     if (op->micro_batch < shape->micro_batches && op->layer < shape->decoder.layers &&
         (!chunked || op->shard < shape->token_chunks))
         return true;
@@ -253,10 +295,10 @@ mw_plan_check_shape(struct mw_plan_check *check)
 
     if (!check_numbers(check, shape))
         return false;
-    if (!shape->has_decoder)
-        return true;
-    if (!check_decoder(check, &shape->decoder))
+    if (shape->has_decoder && !check_decoder(check, &shape->decoder))
         return false;
+    if (!shape->has_decoder && !shape->replicas.stages)
+        return true;
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (!check_op(check, i))
             return false;

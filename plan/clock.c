@@ -11,12 +11,6 @@ row(uint32_t *rows, const struct mw_plan_clock *clock, uint32_t op)
     return rows + (size_t)(op - clock->first_op) * clock->width;
 }
 
-uint32_t
-mw_plan_clock_position(const struct mw_plan_clock *clock, uint32_t op)
-{
-    return clock->position[op - clock->first_op];
-}
-
 static void
 raise_row(uint32_t *to, const uint32_t *from, uint32_t width)
 {
@@ -212,26 +206,13 @@ mw_plan_clock_free(struct mw_plan_clock *clock)
     free(clock);
 }
 
-static uint32_t
-done_of(const uint32_t *rows, const struct mw_plan_clock *clock, uint32_t lane, uint32_t op)
-{
-    return rows[(size_t)(op - clock->first_op) * clock->width + clock->column[lane]];
-}
-
-bool
-mw_plan_clock_done_before(const struct mw_plan_clock *clock, uint32_t first, uint32_t second)
-{
-    return done_of(clock->done, clock, clock->plan->ops[first].lane, second) >=
-           mw_plan_clock_position(clock, first);
-}
-
 /* If an op of the next step is done, all ops of its lane in this step are done. */
 bool
 mw_plan_clock_done_before_next(const struct mw_plan_clock *clock, uint32_t first, uint32_t second)
 {
     uint32_t lane = clock->plan->ops[first].lane;
 
-    return done_of(clock->done, clock, lane, second) > 0 ||
-           done_of(clock->done_previous, clock, lane, second) >=
+    return mw_plan_clock_done_of(clock->done, clock, lane, second) > 0 ||
+           mw_plan_clock_done_of(clock->done_previous, clock, lane, second) >=
                mw_plan_clock_position(clock, first);
 }

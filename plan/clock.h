@@ -36,14 +36,30 @@ struct mw_plan_clock {
 struct mw_plan_clock *mw_plan_clock_new(const struct mw_plan *plan, const uint32_t *order,
                                         uint32_t first_op, uint32_t op_count);
 /* An op's place in its lane, from 1. */
-uint32_t mw_plan_clock_position(const struct mw_plan_clock *clock, uint32_t op);
+static inline uint32_t
+mw_plan_clock_position(const struct mw_plan_clock *clock, uint32_t op)
+{
+    return clock->position[op - clock->first_op];
+}
 /* Adds the rows that mw_plan_clock_done_before_next needs. */
 void mw_plan_clock_add_previous(struct mw_plan_clock *clock);
 void mw_plan_clock_free(struct mw_plan_clock *clock);
 
+static inline uint32_t
+mw_plan_clock_done_of(const uint32_t *rows, const struct mw_plan_clock *clock, uint32_t lane,
+                      uint32_t op)
+{
+    return rows[(size_t)(op - clock->first_op) * clock->width + clock->column[lane]];
+}
+
 /* Whether `first` is done before `second` starts, which is in the same step (or in the next
- * step). */
-bool mw_plan_clock_done_before(const struct mw_plan_clock *clock, uint32_t first, uint32_t second);
+ * step).  A check asks it for every use of a slot. */
+static inline bool
+mw_plan_clock_done_before(const struct mw_plan_clock *clock, uint32_t first, uint32_t second)
+{
+    return mw_plan_clock_done_of(clock->done, clock, clock->plan->ops[first].lane, second) >=
+           mw_plan_clock_position(clock, first);
+}
 bool mw_plan_clock_done_before_next(const struct mw_plan_clock *clock, uint32_t first,
                                     uint32_t second);
 

@@ -39,7 +39,8 @@
 /* Copies, as the sources have them:
  * AdamW: the root of the variance (pytorch/pytorch, torch/optim/adam.py, _multi_tensor_adam).
  * 8 bits: none (bitsandbytes-foundation/bitsandbytes, optim/optimizer.py, update_step).
- * SGD: none without decay, with it the gradients (torch/optim/sgd.py, _multi_tensor_sgd).
+ * SGD: none without decay, with it the gradients (torch/optim/sgd.py, _multi_tensor_sgd); of 16
+ * bits alone parameter and gradient in fp32 (OpenLMLab/LOMO, lomo_optim/lomo.py, fuse_update).
  * Lion: both scaled terms and their sum (google/automl, lion/lion_pytorch.py); in kernels of
  * DeepSpeed (csrc/lion) and bitsandbytes none.
  * Adafactor: the update and its negative (huggingface/transformers, optimization.py).
@@ -54,7 +55,8 @@
  *
  *   AdamW        decay 2p, lerp 2m + g, scale 2v, addcmul 2v + g, root v + u, correction 2u,
  *                epsilon 2u, addcdiv 2p + m + u: 4p + 2g + 3m + 5v + 6u
- *   SGD          2p + g; with momentum scale 2m, add 2m + g, add 2p + m
+ *   SGD          2p + g; with momentum scale 2m, add 2m + g, add 2p + m. Of 16 bits alone also
+ *                casts of parameter and gradient to fp32, and of the former back
  *   Lion         decay 2p, two products m + u and g + u, sum 3u, sign 2u, add 2p + u, scale 2m, add
  *                2m + g
  *   Adafactor    square g + u, epsilon 2u, means of rows and of columns 2u, outer product u, times
@@ -189,6 +191,13 @@ static const struct mw_optimizer_row rows[MW_OPTIMIZER_COUNT] = {
                                      .keeps = "no other parameter than that of 16 bits; of a "
                                               "matrix a vector for rows and one for columns",
                                      .source = "huggingface/transformers, optimization.py"},
+    [MW_OPTIMIZER_SGD_PURE] = {.name = "sgd-pure",
+                               .copies = {.count = 2, .dtype = MW_DTYPE_FP32},
+                               .unfused_bytes = 12 + 3 * 6,
+                               .rule = MW_UPDATE_SGD,
+                               BETAS,
+                               .keeps = "no other parameter than that of 16 bits, and nothing else",
+                               .source = "LOMO, arXiv 2306.09782, Sec. 3.1"},
 };
 
 const struct mw_optimizer_row *
@@ -265,11 +274,17 @@ mw_optimizer_state_bytes(int kind, int64_t elements)
 }
 
 double
+mw_optimizer_moved_bytes(double state_bytes, double element_bytes, bool keeps_parameter)
+{
+    return 2 * state_bytes + (keeps_parameter ? 2 : 3) * element_bytes;
+}
+
+double
 mw_optimizer_fused_bytes(int kind)
 {
     double state = (double)mw_optimizer_state_bytes(kind, MW_KEPT_BLOCK) / MW_KEPT_BLOCK;
 
-    return 2 * state + 2.0 * (mw_optimizer_keeps(kind, MW_KEPT_PARAMETER) ? 2 : 3);
+    return mw_optimizer_moved_bytes(state, 2, mw_optimizer_keeps(kind, MW_KEPT_PARAMETER));
 }
 
 int64_t

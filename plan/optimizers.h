@@ -36,6 +36,7 @@ enum mw_optimizer_kind {
     MW_OPTIMIZER_MUON,
     MW_OPTIMIZER_ADAMW_8BIT_PURE,
     MW_OPTIMIZER_ADAFACTOR_PURE,
+    MW_OPTIMIZER_SGD_PURE,
     MW_OPTIMIZER_COUNT
 };
 
@@ -94,7 +95,9 @@ int64_t mw_optimizer_kept_at_bytes(int kind, enum mw_kept kept, int64_t elements
 /* The element that a byte of their state is of; of a block with a scale the first. */
 int64_t mw_optimizer_element_at(int kind, int64_t elements, int64_t at_bytes);
 /* Bytes per parameter that an update in one kernel moves: it reads and writes the state, reads a
- * gradient of 16 bits and writes a parameter of 16, which it reads too if the state has none. */
+ * gradient and writes a parameter, which it reads too if the state has none. */
+double mw_optimizer_moved_bytes(double state_bytes, double element_bytes, bool keeps_parameter);
+/* The same with its own state, and gradients and parameters of 16 bits. */
 double mw_optimizer_fused_bytes(int kind);
 /* State of elements: whole blocks. */
 int64_t mw_optimizer_state_bytes(int kind, int64_t elements);

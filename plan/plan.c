@@ -44,15 +44,11 @@ require_open(const struct mw_plan *plan, const char *function)
         die(function, "the plan was checked and may not change");
 }
 
-/* Returns `array` with room for `extra` more elements after the first `count`. */
 static void *
-reserve(void *array, uint32_t count, uint32_t extra, uint32_t *capacity, size_t size)
+grow(void *array, uint64_t wanted, uint32_t *capacity, size_t size)
 {
-    uint64_t wanted = (uint64_t)count + extra;
     uint64_t grown = *capacity;
 
-    if (wanted <= grown)
-        return array;
     if (wanted >= MW_NONE)
         die(__func__, "more elements than an index can name");
     grown = grown * 2 > wanted ? grown * 2 : wanted;
@@ -62,6 +58,15 @@ reserve(void *array, uint32_t count, uint32_t extra, uint32_t *capacity, size_t 
         die(__func__, "out of memory");
     *capacity = (uint32_t)grown;
     return array;
+}
+
+/* Returns `array` with room for `extra` more elements after the first `count`. */
+static inline void *
+reserve(void *array, uint32_t count, uint32_t extra, uint32_t *capacity, size_t size)
+{
+    uint64_t wanted = (uint64_t)count + extra;
+
+    return wanted <= *capacity ? array : grow(array, wanted, capacity, size);
 }
 
 /* Replaces control characters with blanks, since the text form gives each text one line. */

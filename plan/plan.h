@@ -41,6 +41,7 @@
 #include "plan/encodings.h"
 #include "plan/operators.h"
 #include "plan/recomputed.h"
+#include "plan/replicas.h"
 
 #define MW_NONE UINT32_MAX
 
@@ -248,9 +249,12 @@ struct mw_members {
 
 /* Ranks that act together.  Every rank is in one of its groups, and all groups are alike.  The
  * group of rank r begins at the rank that has index 0 along each axis; the index of r along an axis
- * is (r / stride) % count. */
+ * is (r / stride) % count.  Or there is one group alone, as stages of unlike replicas have each,
+ * which begins with rank `first`. */
 struct mw_comm {
     struct mw_axis_span spans[MW_AXIS_COUNT];
+    bool single;
+    uint32_t first; /* 0, if it is not */
 };
 
 /* The shape that decides the cost of a communicator's collectives. */
@@ -522,11 +526,12 @@ struct mw_use_stride {
 
 /* The shape of a step: all that an executor must know besides its ops. */
 struct mw_step_shape {
-    int64_t sequences, seq;      /* of a micro-batch of each tensor-slicing group; 0: not stated */
-    uint32_t context_ranks;      /* such groups that share their tokens; 0 or 1: none do */
-    uint8_t context;             /* enum mw_context, if they do */
-    int64_t micro_batches;       /* per step */
-    int64_t tiles;               /* parts of the largest operators: memory-centric tiling */
+    int64_t sequences, seq; /* of a micro-batch of each tensor-slicing group; 0: not stated */
+    uint32_t context_ranks; /* such groups that share their tokens; 0 or 1: none do */
+    uint8_t context;        /* enum mw_context, if they do */
+    int64_t micro_batches;  /* per step; of each replica of a pipeline, or of all together: */
+    struct mw_stage_replicas replicas; /* stages whose ranks take them in turn */
+    int64_t tiles;                     /* parts of the largest operators: memory-centric tiling */
     int64_t token_chunks;        /* chunks into which logits and loss cut a micro-batch's tokens */
     int64_t checkpoint_interval; /* blocks between activation checkpoints; 0: no checkpoints */
     uint32_t kept_encodings;     /* of activations that layers keep: bits 1 << enum mw_encoding */
@@ -564,6 +569,7 @@ struct mw_step_shape {
     bool only_simulated;   /* its software moves data as no executor does */
     bool score_bias; /* attention adds a bias to its scores, which some software then stores */
     bool dropout;    /* it drops some of them */
+    bool capped_logits, capped_scores; /* tanh caps these */
     bool rms_norm, rotary, gated; /* the model has RMSNorm, rotary positions, a gated MLP: software
                                    * computes these in few kernels or many */
     bool has_decoder;             /* if false, no executor runs the model */
@@ -817,7 +823,8 @@ bool mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, si
 
 struct mw_members mw_members_of_one(uint32_t rank);
 uint32_t mw_members_count(const struct mw_members *members);
-/* Ranks along an axis: the most that any communicator of the plan has there, at least 1. */
+/* Ranks along an axis: the most that any communicator of the plan has there, at least 1; of stages
+ * that have unlike replicas their number. */
 uint32_t mw_plan_degree(const struct mw_plan *plan, enum mw_axis axis);
 /* Updates of each chunk in a round of data-parallel ranks: one, or one by each rank where they
  * update asynchronously. */

@@ -34,6 +34,8 @@ mw_plan_degree(const struct mw_plan *plan, enum mw_axis axis)
 {
     uint32_t most = 1;
 
+    if (axis == MW_AXIS_PP && plan->shape.replicas.stages)
+        return plan->shape.replicas.stages;
     for (uint32_t c = 0; c < plan->comm_count; c++)
         if (plan->comms[c].spans[axis].count > most)
             most = plan->comms[c].spans[axis].count;
@@ -107,12 +109,12 @@ mw_plan_spans_divide(const struct mw_axis_span spans[MW_AXIS_COUNT])
 struct mw_members
 mw_comm_group(const struct mw_comm *comm, uint32_t rank)
 {
-    struct mw_members group = {.base = rank};
+    struct mw_members group = {.base = comm->single ? comm->first : rank};
 
     for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
         const struct mw_axis_span *span = &comm->spans[axis];
         group.spans[axis] = *span;
-        if (span->stride)
+        if (span->stride && !comm->single)
             group.base -= rank / span->stride % span->count * span->stride;
     }
     return group;
@@ -132,6 +134,22 @@ count_groups(const struct mw_axis_span spans[MW_AXIS_COUNT], uint32_t world_rank
     return world_ranks % period ? world_ranks + 1 - reach : world_ranks / count(spans);
 }
 
+/* Of one group alone, the most ranks that a node has of it. */
+static uint32_t
+ranks_in_one_node(const struct mw_plan *plan, const struct mw_comm *comm)
+{
+    struct mw_members group = mw_comm_group(comm, comm->first);
+    uint32_t most = 0, here = 0, node = MW_NONE;
+
+    for (uint32_t i = 0; i < mw_members_count(&group); i++) {
+        uint32_t its = mw_members_at(&group, i) / plan->ranks_per_node;
+        here = its == node ? here + 1 : 1;
+        most = here > most ? here : most;
+        node = its;
+    }
+    return most;
+}
+
 /* Along an axis, a node has as many ranks of a group as it has strides; and all of them, if it is
  * the only one. */
 struct mw_comm_shape
@@ -140,6 +158,11 @@ mw_plan_comm_shape(const struct mw_plan *plan, uint32_t comm)
     const struct mw_axis_span *spans = plan->comms[comm].spans;
     struct mw_comm_shape shape = {.size = count(spans), .ranks_per_node = 1};
 
+    if (plan->comms[comm].single) {
+        shape.ranks_per_node = ranks_in_one_node(plan, &plan->comms[comm]);
+        shape.groups_per_node = 1;
+        return shape;
+    }
     for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
         uint32_t strides = spans[axis].stride ? plan->ranks_per_node / spans[axis].stride : 0;
         uint32_t here = strides < spans[axis].count ? strides : spans[axis].count;
@@ -171,7 +194,7 @@ index_in_group(const struct mw_members *group, uint32_t rank)
     for (int axis = 0; axis < MW_AXIS_COUNT; axis++) {
         const struct mw_axis_span *span = &group->spans[axis];
         if (span->stride)
-            index += below * (rank / span->stride % span->count);
+            index += below * ((rank - group->base) / span->stride % span->count);
         below *= span->count;
     }
     return index;

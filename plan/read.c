@@ -65,6 +65,9 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
             (uint8_t)mw_plan_reader_name(reader, mw_context_name, "ring or all-to-all");
     }
     shape->micro_batches = read_i64(reader, "micro-batches");
+    if (mw_plan_reader_skip(reader, "replicas") &&
+        !mw_stage_replicas_read(mw_plan_reader_word(reader), &shape->replicas))
+        mw_plan_reader_fail(reader, "replicas of stages such as 2,1,1");
     shape->tiles = read_i64(reader, "tiles");
     shape->token_chunks = read_i64(reader, "token-chunks");
     shape->checkpoint_interval = read_i64(reader, "interval");
@@ -86,6 +89,8 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->gated = mw_plan_reader_skip(reader, "gated");
     shape->score_bias = mw_plan_reader_skip(reader, "score-bias");
     shape->dropout = mw_plan_reader_skip(reader, "dropout");
+    shape->capped_logits = mw_plan_reader_skip(reader, "capped-logits");
+    shape->capped_scores = mw_plan_reader_skip(reader, "capped-scores");
     shape->sequence_parallel = mw_plan_reader_skip(reader, "sequence-parallel");
     shape->tensor_overlap = mw_plan_reader_skip(reader, "tensor-overlap");
     shape->tensor_parts = mw_plan_reader_skip(reader, "tensor-parts");
@@ -201,9 +206,12 @@ read_program(struct mw_plan_reader *reader, struct mw_plan *plan)
 static void
 read_comm(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
-    struct mw_comm comm;
+    struct mw_comm comm = {0};
 
     read_index(reader, plan->comm_count);
+    comm.single = mw_plan_reader_skip(reader, "single");
+    if (comm.single)
+        comm.first = read_u32(reader, NULL);
     read_spans(reader, comm.spans);
     mw_plan_add_comm(plan, comm);
 }

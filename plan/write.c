@@ -156,6 +156,12 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
         put_name(writer, mw_context_name(shape->context));
     }
     put_key(writer, " micro-batches ", shape->micro_batches);
+    if (shape->replicas.stages) {
+        char text[MW_STAGE_REPLICAS_TEXT_MAX];
+        mw_stage_replicas_write(&shape->replicas, text);
+        put(writer, " replicas");
+        put_name(writer, text);
+    }
     put_key(writer, " tiles ", shape->tiles);
     put_key(writer, " token-chunks ", shape->token_chunks);
     put_key(writer, " interval ", shape->checkpoint_interval);
@@ -184,6 +190,8 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_flag(writer, " gated", shape->gated);
     put_flag(writer, " score-bias", shape->score_bias);
     put_flag(writer, " dropout", shape->dropout);
+    put_flag(writer, " capped-logits", shape->capped_logits);
+    put_flag(writer, " capped-scores", shape->capped_scores);
     put_flag(writer, " sequence-parallel", shape->sequence_parallel);
     put_flag(writer, " tensor-overlap", shape->tensor_overlap);
     put_flag(writer, " tensor-parts", shape->tensor_parts);
@@ -296,6 +304,8 @@ static void
 write_comm(struct writer *writer, const struct mw_comm *comm, uint32_t index)
 {
     put_key(writer, "comm ", index);
+    if (comm->single)
+        put_key(writer, " single ", comm->first);
     put_spans(writer, comm->spans);
 }
 

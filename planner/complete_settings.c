@@ -12,6 +12,7 @@
 #include "planner/planner.h"
 #include "planner/settings/table.h"
 #include "planner/sizing/internal.h"
+#include "planner/stage_replicas.h"
 #include "planner/stage_split.h"
 
 #define DEFAULT_SEQ 4096
@@ -629,6 +630,45 @@ check_asynchronous(const struct mw_settings *s, GError **error)
                                other);
 }
 
+/* What stages whose ranks take turns do not go with; NULL: all is well. */
+static const char *
+keeps_from_turns(const struct mw_model *model, const struct mw_settings *s)
+{
+    const struct mw_schedule_row *row = mw_schedule_row(s->schedule);
+    const struct mw_strategy_traits *strategy = mw_strategy_traits(s->strategy);
+
+    return row->interleaved || row->weights_later || row->vertical_sync
+               ? "{schedule} of 1f1b, gpipe, 2bw or pipedream"
+           : s->tp > 1                          ? "{tp=1}"
+           : s->cp > 1                          ? "{cp=1}"
+           : s->ep > 1                          ? "{ep=1}"
+           : s->shard_group != MW_SHARD_ALL     ? "{shard-group=all}"
+           : s->layer_order == 1                ? "{micro-batch-order=depth}"
+           : s->partition == MW_PARTITION_OWNER ? "{partition=bandwidth}"
+           : s->drop_layers                     ? "all layers in each step, without {drop-layers}"
+           : model->tied_embedding
+               ? "a model whose embedding is not tied to the output, of which two stages sum up a "
+                 "copy each"
+           : strategy->state[MW_STATE_OPTIMIZER].partitioned ||
+                   strategy->state[MW_STATE_GRADIENTS].partitioned
+               ? "{strategy=ddp} and no offloading, as each replica has the state of its whole "
+                 "stage on its GPU"
+               : NULL;
+}
+
+static bool
+check_turns(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    const char *needs = keeps_from_turns(model, s);
+    g_autofree char *other = needs ? mw_spelled(needs) : NULL;
+    g_autofree char *text = mw_setting_text(mw_setting_find("stage-replicas"), s);
+
+    return !needs || mw_refuse(error,
+                               "{stage-replicas=%s}: needs %s; give that, or "
+                               "{stage-replicas=even}",
+                               text, other);
+}
+
 /* Of a pipeline. */
 static bool
 check_schedule(const struct mw_model *model, const struct mw_settings *s, GError **error)
@@ -647,6 +687,8 @@ check_schedule(const struct mw_model *model, const struct mw_settings *s, GError
                          "leave it out",
                          text);
     }
+    if (mw_settings_takes_turns(s) && !check_turns(model, s, error))
+        return false;
     if (mw_settings_balances_stages(s) && interleaved)
         return mw_refuse(error,
                          "{stage-split=balanced}: stages of {schedule=interleaved} have stretches "
@@ -753,7 +795,10 @@ mw_settings_complete(const struct mw_request *request, const struct mw_settings 
     complete_shape(request, resolved);
     if (!complete_batch(resolved, error) || !check_combination(request, resolved, error))
         return false;
-    mw_stage_split_choose(request->model, request->hardware, resolved);
+    if (mw_settings_takes_turns(resolved))
+        mw_stage_replicas_choose(request->model, request->hardware, resolved);
+    else
+        mw_stage_split_choose(request->model, request->hardware, resolved);
     return true;
 }
 

@@ -2,6 +2,8 @@
 
 #include <glib.h>
 
+#include "planner/known.h"
+
 /* Bytes that no number of tiles changes. */
 static int64_t
 uncut_bytes(const struct mw_sizing *sizing, enum mw_tier tier)
@@ -28,6 +30,19 @@ mw_fits_in_no_parts(const struct mw_sizing *sizing, const struct mw_settings *as
     return false;
 }
 
+static bool
+fits_in_some_parts(const struct mw_request *request, const struct mw_settings *settings)
+{
+    struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, settings, NULL);
+    bool found = sizing && sizing->fits;
+    bool open = settings->tiles == MW_AUTO || settings->logits_chunks == MW_AUTO;
+
+    if (sizing && !found && open && !mw_fits_in_no_parts(sizing, settings))
+        return mw_planner_has_room(request, settings, sizing);
+    mw_sizing_free(sizing);
+    return found;
+}
+
 bool
 mw_fits_in_some_parts(const struct mw_request *request, const struct mw_settings *settings)
 {
@@ -35,12 +50,11 @@ mw_fits_in_some_parts(const struct mw_request *request, const struct mw_settings
 
     if (s.commit == MW_AUTO)
         s.commit = 0;
-    struct mw_sizing *sizing = mw_sizing_new(request->model, request->hardware, &s, NULL);
-    bool found = sizing && sizing->fits;
-    bool open = s.tiles == MW_AUTO || s.logits_chunks == MW_AUTO;
-    bool hopeless = !sizing || !open || mw_fits_in_no_parts(sizing, &s);
-    mw_sizing_free(sizing);
-    return found || (!hopeless && mw_planner_has_room(request, &s));
+    struct mw_known *known = mw_known_of(request->model, request->hardware, &s);
+    if (known->in_some_parts == MW_KNOWN_NOT)
+        known->in_some_parts =
+            fits_in_some_parts(request, &s) ? MW_KNOWN_FITS : MW_KNOWN_DOES_NOT_FIT;
+    return known->in_some_parts == MW_KNOWN_FITS;
 }
 
 int64_t

@@ -109,8 +109,10 @@ struct mw_sizing *mw_planner_size_placement(const struct mw_request *request,
                                             const struct mw_settings *settings, GError **error);
 
 /* Whether it fits, but faster.  It may say no where many more tiles would make room that the last
- * doublings did not: TILES_SAVE.  tests/test_fits.c counts how often. */
-bool mw_planner_has_room(const struct mw_request *request, const struct mw_settings *settings);
+ * doublings did not: TILES_SAVE.  tests/test_fits.c counts how often.  `first`: the sizing of these
+ * settings with one tile and one chunk, which it frees; NULL: they are refused. */
+bool mw_planner_has_room(const struct mw_request *request, const struct mw_settings *settings,
+                         struct mw_sizing *first);
 
 /* Of a sizing that fits and recomputes all layers: the same with as few recomputed as fit; NULL:
  * all must be. */

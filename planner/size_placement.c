@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/arithmetic.h"
-#include "planner/planner.h"
+#include "planner/known.h"
 
 #define TILES_MAX 64
 /* Tiles cut what is on its way, which each doubling halves: all that are left save no more than the
@@ -76,17 +76,24 @@ nearer(struct mw_sizing *one, struct mw_sizing *other)
     return better ? other : one;
 }
 
+/* Whether chunks of the logits could help what does not fit in one. */
+static bool
+may_chunk(const struct mw_settings *settings, const struct mw_sizing *sizing)
+{
+    return sizing && !sizing->fits && settings->logits_chunks == MW_AUTO &&
+           mw_sizing_lack_of(sizing, MW_TIER_GPU) && most_chunks(sizing) > 1;
+}
+
 /* Computes logits in chunks only if they do not fit in one piece: chunks cost no traffic and almost
- * no time, so they come before tiles and before any state has to move. */
+ * no time, so they come before tiles and before any state has to move.  Takes the sizing of one
+ * piece. */
 static struct mw_sizing *
-size_with_logits(const struct mw_request *request, const struct mw_settings *settings,
-                 GError **error)
+chunk_logits(const struct mw_request *request, const struct mw_settings *settings,
+             struct mw_sizing *nearest)
 {
     struct mw_settings s = *settings;
-    struct mw_sizing *nearest = size_with_commit(request, &s, error);
 
-    if (!nearest || nearest->fits || s.logits_chunks != MW_AUTO ||
-        !mw_sizing_lack_of(nearest, MW_TIER_GPU) || most_chunks(nearest) == 1)
+    if (!may_chunk(settings, nearest))
         return nearest;
     for (s.logits_chunks = 2; s.logits_chunks;) {
         struct mw_sizing *sizing = size_with_commit(request, &s, NULL);
@@ -95,6 +102,13 @@ size_with_logits(const struct mw_request *request, const struct mw_settings *set
         nearest = nearer(nearest, sizing);
     }
     return nearest;
+}
+
+static struct mw_sizing *
+size_with_logits(const struct mw_request *request, const struct mw_settings *settings,
+                 GError **error)
+{
+    return chunk_logits(request, settings, size_with_commit(request, settings, error));
 }
 
 static bool
@@ -124,17 +138,34 @@ size_with_tiles(const struct mw_request *request, const struct mw_settings *sett
     return nearest;
 }
 
-bool
-mw_planner_has_room(const struct mw_request *request, const struct mw_settings *settings)
+/* The same as chunk_logits where only that counts which fits or what is lacking: from two chunks on
+ * more of them never take more memory, so the most fit if any do.  They may be too many ops, and
+ * slots that share bytes find other places. */
+static struct mw_sizing *
+try_chunks(const struct mw_request *request, const struct mw_settings *settings,
+           struct mw_sizing *nearest)
 {
     struct mw_settings s = *settings;
-    struct mw_sizing *sizing = size_with_logits(request, &s, NULL);
+
+    if (!may_chunk(settings, nearest) || s.share_slots != MW_SHARE_NONE)
+        return chunk_logits(request, settings, nearest);
+    s.logits_chunks = most_chunks(nearest);
+    struct mw_sizing *most = size_with_commit(request, &s, NULL);
+    return most ? nearer(nearest, most) : chunk_logits(request, settings, nearest);
+}
+
+bool
+mw_planner_has_room(const struct mw_request *request, const struct mw_settings *settings,
+                    struct mw_sizing *first)
+{
+    struct mw_settings s = *settings;
+    struct mw_sizing *sizing = try_chunks(request, &s, first);
     bool open = sizing && !sizing->fits && may_tile(request, &s, sizing);
     double lack = sizing ? mw_sizing_lack(sizing) : 0, saved = INFINITY;
 
     for (s.tiles = 2; open && s.tiles <= TILES_MAX && lack <= TILES_SAVE * saved; s.tiles *= 2) {
         mw_sizing_free(sizing);
-        sizing = size_with_logits(request, &s, NULL);
+        sizing = try_chunks(request, &s, size_with_commit(request, &s, NULL));
         open = sizing && !sizing->fits;
         saved = sizing ? lack - mw_sizing_lack(sizing) : 0;
         lack -= saved;
@@ -254,9 +285,8 @@ fill_gpu(const struct mw_request *request, struct mw_sizing *best, enum mw_state
     return best;
 }
 
-struct mw_sizing *
-mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
-                          GError **error)
+static struct mw_sizing *
+size_filled(const struct mw_request *request, const struct mw_settings *settings, GError **error)
 {
     struct mw_sizing *best = size_with_fewest(request, settings, error);
 
@@ -265,5 +295,22 @@ mw_planner_size_placement(const struct mw_request *request, const struct mw_sett
             best = fill_gpu(request, best, filled_first[i],
                             filled_first[i] == MW_STATE_OPTIMIZER &&
                                 settings->fills >> MW_STATE_GRADIENTS & 1);
+    return best;
+}
+
+struct mw_sizing *
+mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
+                          GError **error)
+{
+    struct mw_known *known = mw_known_of(request->model, request->hardware, settings);
+
+    if (known->placed) {
+        struct mw_settings s = *known->placed;
+        s.strategy = settings->strategy;
+        return mw_sizing_new(request->model, request->hardware, &s, error);
+    }
+    struct mw_sizing *best = size_filled(request, settings, error);
+    if (best && best->fits)
+        mw_known_keep_placed(known, best);
     return best;
 }

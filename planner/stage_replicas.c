@@ -51,6 +51,17 @@ struct search {
     int64_t *gpus, *stages, *from; /* [layers + 1] of the stages that end there: the fewest GPUs */
 };
 
+static void
+add_up(struct search *it)
+{
+    it->until_s[0] = 0;
+    it->until_bytes[0] = 0;
+    for (int64_t l = 0; l < it->costs->layers; l++) {
+        it->until_s[l + 1] = it->until_s[l] + it->costs->layer_s[l];
+        it->until_bytes[l + 1] = it->until_bytes[l] + it->costs->layer_bytes[l];
+    }
+}
+
 static struct part
 part_of(const struct search *it, int64_t begin, int64_t end)
 {
@@ -143,10 +154,7 @@ mw_stage_replicas_find(const struct mw_stage_costs *costs, int64_t gpus,
     g_autofree int64_t *from = g_new0(int64_t, count);
     struct search it = {costs, until_s, until_bytes, of_gpus, stages, from};
 
-    for (int64_t l = 0; l < costs->layers; l++) {
-        until_s[l + 1] = until_s[l] + costs->layer_s[l];
-        until_bytes[l + 1] = until_bytes[l] + costs->layer_bytes[l];
-    }
+    add_up(&it);
     search_within(&it, gpus, out);
 }
 
@@ -167,6 +175,50 @@ mw_stage_replicated_s(const struct mw_stage_costs *costs, int64_t begin, int64_t
     }
     struct part part = {work_s, 2 * (double)bytes / costs->bytes_per_s};
     return replicated_s(part, replicas);
+}
+
+/* --- where stages of given replicas begin ---------------------------------------------------- */
+
+/* One stage more, as planner/stage_split.c adds it. */
+static void
+add_stage(const struct search *it, int64_t replicas, int64_t stage, double *slowest_s,
+          int64_t *from)
+{
+    for (int64_t end = it->costs->layers; end > stage; end--) {
+        double best_s = INFINITY;
+        for (int64_t begin = end - 1; begin >= stage; begin--) {
+            double own_s = replicated_s(part_of(it, begin, end), replicas);
+            double all_s = fmax(own_s, slowest_s[begin]);
+            if (all_s < best_s) {
+                best_s = all_s;
+                from[end] = begin;
+            }
+            if (own_s >= best_s)
+                break;
+        }
+        slowest_s[end] = best_s;
+    }
+}
+
+double
+mw_stage_replicas_split(const struct mw_stage_costs *costs,
+                        const struct mw_stage_replicas *replicas, int64_t *begins)
+{
+    int64_t count = costs->layers + 1;
+    g_autofree double *until_s = g_new(double, count), *slowest_s = g_new(double, count);
+    g_autofree int64_t *until_bytes = g_new(int64_t, count);
+    g_autofree int64_t *from = g_new0(int64_t, replicas->stages * count);
+    struct search it = {.costs = costs, .until_s = until_s, .until_bytes = until_bytes};
+
+    add_up(&it);
+    slowest_s[0] = INFINITY;
+    for (int64_t end = 1; end < count; end++)
+        slowest_s[end] = replicated_s(part_of(&it, 0, end), replicas->of[0]);
+    for (int64_t stage = 1; stage < replicas->stages; stage++)
+        add_stage(&it, replicas->of[stage], stage, slowest_s, from + stage * count);
+    for (int64_t stage = replicas->stages - 1, end = costs->layers; stage > 0; stage--)
+        end = begins[stage] = from[stage * count + end];
+    return slowest_s[costs->layers];
 }
 
 /* --- a model on a machine -------------------------------------------------------------------- */
@@ -218,4 +270,25 @@ mw_stage_costs_clear(struct mw_stage_costs *costs)
 {
     g_clear_pointer(&costs->layer_s, g_free);
     g_clear_pointer(&costs->layer_bytes, g_free);
+}
+
+void
+mw_stage_replicas_choose(const struct mw_model *model, const struct mw_hardware *hardware,
+                         struct mw_settings *settings)
+{
+    struct mw_settings one = *settings;
+    int64_t begins[MW_REPLICATED_STAGES_MAX];
+    struct mw_stage_costs costs;
+
+    if (!mw_settings_balances_stages(settings) || !mw_settings_takes_turns(settings) ||
+        settings->pp != settings->stage_replicas.stages || settings->pp > model->layers ||
+        model->layers > MW_LAYER_SET_MAX)
+        return; /* which is said elsewhere */
+    settings->stage_begins = (struct mw_layer_set){{0}};
+    one.micro_batch = one.micro_batch == MW_AUTO ? 1 : one.micro_batch;
+    mw_stage_costs_of(model, hardware, &one, &costs);
+    mw_stage_replicas_split(&costs, &settings->stage_replicas, begins);
+    mw_stage_costs_clear(&costs);
+    for (int64_t stage = 1; stage < settings->pp; stage++)
+        mw_layer_set_add(&settings->stage_begins, begins[stage]);
 }

@@ -1,7 +1,8 @@
 /*
  * stage_replicas.h - stages of a pipeline that have unlike numbers of replicas: PipeDream's planner
  * (Narayanan et al., SOSP 2019, Sec. 3.1).  Replicas of a stage take micro-batches in turn
- * (round robin, Sec. 3.2) and sum up their gradients.  A closed form: no plan has such stages.
+ * (round robin, Sec. 3.2) and sum up their gradients.  A closed form, without what ranks wait for
+ * each other; plans have stages of given replicas.
  */
 #ifndef MW_PLANNER_STAGE_REPLICAS_H
 #define MW_PLANNER_STAGE_REPLICAS_H
@@ -20,8 +21,6 @@ struct mw_stage_costs {
     double bytes_per_s;             /* at which gradients pass around the replicas of a stage */
 };
 
-#define MW_REPLICATED_STAGES_MAX 64
-
 struct mw_replicated_stages {
     int count;
     int64_t begins[MW_REPLICATED_STAGES_MAX], replicas[MW_REPLICATED_STAGES_MAX];
@@ -37,6 +36,15 @@ double mw_stage_replicated_s(const struct mw_stage_costs *costs, int64_t begin, 
 /* The fastest division over at most so many GPUs, or sets of slices.  1 <= gpus. */
 void mw_stage_replicas_find(const struct mw_stage_costs *costs, int64_t gpus,
                             struct mw_replicated_stages *out);
+
+/* Where stages of given replicas begin so that the slowest of them takes the least time; returns
+ * that.  Sets begins[1] to begins[stages - 1].  As many layers as stages, or more. */
+double mw_stage_replicas_split(const struct mw_stage_costs *costs,
+                               const struct mw_stage_replicas *replicas, int64_t *begins);
+/* The same of a model, if its stages have replicas that take turns and the settings leave it to the
+ * planner. */
+void mw_stage_replicas_choose(const struct mw_model *model, const struct mw_hardware *hardware,
+                              struct mw_settings *settings);
 
 /* Of a model on a machine; mw_stage_costs_clear it.  Hops and sums over the slowest link there is
  * between the GPUs: the paper's lower levels are left out. */

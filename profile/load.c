@@ -126,13 +126,21 @@ mw_profile_copy(const struct mw_profile *profile)
     return copy;
 }
 
-/* What the file itself has.  `known`: what was read already, by path, or NULL. */
+/* What has been read already, by path, or NULL; and which texts are parsed at all, or NULL. */
+struct reading {
+    GHashTable *known;
+    bool (*may_be_wanted)(const char *text);
+};
+
+/* What the file itself has.  NULL without *error: it is not wanted. */
 static struct mw_profile *
-parse_file(const struct mw_profile_kind *kind, const char *path, GHashTable *known, GError **error)
+parse_file(const struct mw_profile_kind *kind, const char *path, const struct reading *reading,
+           GError **error)
 {
     g_autofree char *wanted = g_strdup_printf("a %s (.ini), or a name that `memwall list %s` has",
                                               kind->noun, kind->folder);
     const struct mw_input_kind input = {wanted, MW_PROFILE_BYTES_MAX, NULL};
+    GHashTable *known = reading->known;
     const struct mw_profile *before = known ? g_hash_table_lookup(known, path) : NULL;
 
     if (before)
@@ -140,7 +148,8 @@ parse_file(const struct mw_profile_kind *kind, const char *path, GHashTable *kno
     g_autofree char *origin = g_path_get_basename(path);
     gsize length = 0;
     g_autofree char *text = mw_input_read(path, &input, &length, error);
-    struct mw_profile *profile = text ? parse(kind, text, length, origin, error) : NULL;
+    bool parses = text && (!reading->may_be_wanted || reading->may_be_wanted(text));
+    struct mw_profile *profile = parses ? parse(kind, text, length, origin, error) : NULL;
     if (profile && known)
         g_hash_table_insert(known, g_strdup(path), mw_profile_copy(profile));
     return profile;
@@ -228,6 +237,7 @@ next_of_chain(const struct mw_profile *profile, GPtrArray *chain, GError **error
 static bool
 take_inherited(struct mw_profile *profile, const char *path, GHashTable *known, GError **error)
 {
+    const struct reading reading = {known, NULL};
     g_autoptr(GPtrArray) chain = g_ptr_array_new_with_free_func(g_free);
     struct mw_profile *last = profile;
     bool good = true;
@@ -235,7 +245,7 @@ take_inherited(struct mw_profile *profile, const char *path, GHashTable *known, 
     g_ptr_array_add(chain, g_strdup(path));
     while (good && inherits(last)) {
         char *next = next_of_chain(last, chain, error);
-        struct mw_profile *parent = next ? parse_file(profile->kind, next, known, error) : NULL;
+        struct mw_profile *parent = next ? parse_file(profile->kind, next, &reading, error) : NULL;
 
         if (next)
             g_ptr_array_add(chain, next);
@@ -252,17 +262,17 @@ take_inherited(struct mw_profile *profile, const char *path, GHashTable *known, 
 }
 
 static struct mw_profile *
-load(const struct mw_profile_kind *kind, const char *name_or_path, GHashTable *known,
+load(const struct mw_profile_kind *kind, const char *name_or_path, const struct reading *reading,
      GError **error)
 {
     g_autofree char *path = find_profile(kind, name_or_path, NULL, error);
-    struct mw_profile *profile = path ? parse_file(kind, path, known, error) : NULL;
+    struct mw_profile *profile = path ? parse_file(kind, path, reading, error) : NULL;
 
     if (!profile)
         return NULL;
     g_free(profile->called);
     profile->called = g_strdup(name_or_path);
-    if (take_inherited(profile, path, known, error) && mw_profile_check(profile, error)) {
+    if (take_inherited(profile, path, reading->known, error) && mw_profile_check(profile, error)) {
         mw_profile_value_clear(&profile->value[mw_profile_find_key(kind, "profile", "inherits")]);
         return profile;
     }
@@ -279,7 +289,9 @@ mw_profile_path(const struct mw_profile_kind *kind, const char *name_or_path)
 struct mw_profile *
 mw_profile_load(const struct mw_profile_kind *kind, const char *name_or_path, GError **error)
 {
-    return load(kind, name_or_path, NULL, error);
+    const struct reading reading = {NULL, NULL};
+
+    return load(kind, name_or_path, &reading, error);
 }
 
 static void
@@ -289,18 +301,26 @@ free_profile(void *data)
 }
 
 GPtrArray *
-mw_profile_load_all(const struct mw_profile_kind *kind, char **names)
+mw_profile_load_some(const struct mw_profile_kind *kind, char **names,
+                     bool (*may_be_wanted)(const char *text))
 {
     GPtrArray *profiles = g_ptr_array_new_with_free_func(free_profile);
     g_autoptr(GHashTable) known =
         g_hash_table_new_full(g_str_hash, g_str_equal, g_free, free_profile);
+    const struct reading reading = {known, may_be_wanted};
 
     for (char **name = names; *name; name++) {
-        struct mw_profile *profile = load(kind, *name, known, NULL);
+        struct mw_profile *profile = load(kind, *name, &reading, NULL);
         if (profile)
             g_ptr_array_add(profiles, profile);
     }
     return profiles;
+}
+
+GPtrArray *
+mw_profile_load_all(const struct mw_profile_kind *kind, char **names)
+{
+    return mw_profile_load_some(kind, names, NULL);
 }
 
 static bool

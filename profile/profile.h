@@ -109,6 +109,10 @@ char *mw_profile_path(const struct mw_profile_kind *kind, const char *name_or_pa
 /* The profiles of these names (NULL-terminated) that load; each file is read once.  An array of
  * struct mw_profile *, which it owns. */
 GPtrArray *mw_profile_load_all(const struct mw_profile_kind *kind, char **names);
+/* The same, without those whose own text `may_be_wanted` says no to, before it is parsed: some of
+ * them may be there nonetheless. */
+GPtrArray *mw_profile_load_some(const struct mw_profile_kind *kind, char **names,
+                                bool (*may_be_wanted)(const char *text));
 void mw_profile_free(struct mw_profile *profile); /* NULL is allowed */
 
 struct mw_profile *mw_profile_copy(const struct mw_profile *profile);

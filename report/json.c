@@ -134,6 +134,8 @@ mw_json_settings(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_integer(json, "shard_group", r->shard_group);
     if (r->virtual_stages > 1)
         mw_json_integer(json, "virtual_stages", r->virtual_stages);
+    if (r->stage_replicas)
+        mw_json_string(json, "stage_replicas", r->stage_replicas);
     if (r->stage_split)
         mw_json_string(json, "stage_split", r->stage_split);
     if (r->layer_order)

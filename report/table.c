@@ -238,6 +238,9 @@ print_ways(FILE *out, const struct mw_result *r)
                                         " updates per step, each with a gradient of parameters "
                                         "that lack the %" G_GINT64_FORMAT " before it",
                                         r->updates, r->updates - 1));
+    if (r->stage_replicas)
+        g_ptr_array_add(ways, g_strdup_printf("stages of %s GPUs that take micro-batches in turn",
+                                              r->stage_replicas));
     if (r->stage_split)
         g_ptr_array_add(ways, g_strdup_printf("stages from layers %s on", r->stage_split));
     if (r->layer_order)

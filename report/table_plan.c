@@ -172,6 +172,8 @@ add_schedule(struct mw_grid *grid, const struct mw_result *r)
         mw_grid_row(grid, "schedule", r->schedule, NULL);
     if (r->virtual_stages > 1)
         mw_grid_row(grid, "virtual stages", integer_text(r->virtual_stages), NULL);
+    if (r->stage_replicas)
+        mw_grid_row(grid, "replicas of stages", mw_table_text(r->stage_replicas), NULL);
     if (r->stage_split)
         mw_grid_row(grid, "stages from layers", mw_table_text(r->stage_split), NULL);
     if (r->layer_order)

@@ -738,7 +738,7 @@ mw_cost_lateness(const struct mw_plan *plan, const struct mw_hardware *hardware)
     /* Works are far fewer than ops. */
     g_autofree int64_t *times = g_new0(int64_t, plan->work_count);
     for (uint32_t i = 0; i < plan->op_count; i++)
-        times[plan->ops[i].work] += (int64_t)mw_plan_op_rounds(plan, i);
+        times[plan->ops[i].work] += plan->section_count ? mw_plan_op_rounds(plan, i) : 1;
     for (uint32_t w = 0; w < plan->work_count; w++) {
         const struct mw_work *work = &plan->works[w];
         if (work->kind != MW_OP_COMPUTE || !times[w])

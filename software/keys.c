@@ -99,6 +99,12 @@ static const struct mw_profile_key keys[] = {
     {"operators", "loss_bytes", "bytes",
      "that the loss moves per logit, forward and backward, with the cast to fp32 if it makes one",
      1, 1, 200, true, -1, MW_VALUE_REAL, AT(bytes_per_logit), 0, 0, NULL},
+    {"operators", "cap_forward_bytes", "bytes",
+     "that capping by tanh moves in forward, per logit of a model that caps these (Gemma 2), and "
+     "per score that is stored; default: none",
+     1, 0, 100, false, -1, MW_VALUE_REAL, AT(forward_bytes_per_cap), 0, 0, NULL},
+    {"operators", "cap_backward_bytes", "bytes", "the same in backward; default: none", 1, 0, 100,
+     false, -1, MW_VALUE_REAL, AT(backward_bytes_per_cap), 0, 0, NULL},
     {"operators", "kernels", "", "kernels launched for each one that fused software launches", 1, 1,
      100, true, -1, MW_VALUE_REAL, AT(launch_kernels), 0, 0, NULL},
     {"operators", "host_us", "us",
@@ -227,6 +233,8 @@ static const struct mw_profile_key keys[] = {
     MEMORY("update_gradient_bytes", "bytes", update_bytes_per_gradient, 1, 64,
            "of a gradient, with its copies, while a parameter is updated on the GPU that has an "
            "fp32 copy; default: as gradients are kept"),
+    MEMORY("update_gradient_bytes_whole", "bytes", update_bytes_per_whole_gradient, 1, 64,
+           "the same where no state is partitioned; default: as update_gradient_bytes"),
     MEMORY("update_foreach_share", "", foreach_share, 0, 1,
            "share of updates that take all parameters as a list, as PyTorch's foreach does, and "
            "copy of all; fused kernels copy nothing; default: 0"),
@@ -272,6 +280,11 @@ static const struct mw_profile_key keys[] = {
            "logit"),
     MEMORY("logit_forward_bytes", "bytes", forward_bytes_per_logit, 1, 64,
            "of them while the loss is computed, before its gradients; default: as many"),
+    {"memory", "cap_bytes", "bytes",
+     "kept from forward to backward of a logit, or stored score, that tanh caps (Gemma 2); "
+     "default: "
+     "none",
+     1, 0, 16, false, -1, MW_VALUE_REAL, AT(bytes_per_cap), 0, 0, NULL},
     {"memory", "logits_whole", "",
      "whether the loss is computed of all tokens at once; else in as many chunks as memory asks "
      "for",
@@ -296,6 +309,14 @@ static const struct mw_profile_key keys[] = {
      "whether products with weights in 4 or 8 bits give results of their input's type, fp32 where "
      "that passes from layer to layer",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.narrow_as_input), 0, 0, NULL},
+    {"memory", "adapters_cast", "",
+     "whether each adapter keeps a cast of its own of what it takes; then what layers of Llama's "
+     "kind keep, whose own parameters are frozen, is counted one by one",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.adapters_cast), 0, 0, NULL},
+    {"memory", "int8_inputs_kept", "",
+     "whether products with weights in 8 bits keep their input, of its type, though nobody trains "
+     "these; counted where adapters_cast is",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.int8_inputs_kept), 0, 0, NULL},
     {"memory", "embedding_unblocked", "",
      "whether an optimizer with moments in 8 bits keeps those of the embedding in fp32", 1, 0, 1,
      false, 0, MW_VALUE_FLAG, AT(memory.embedding_unblocked), 0, 0, NULL},
@@ -316,6 +337,15 @@ static const struct mw_profile_key keys[] = {
     MEMORY("beside_tensors", "", tensors_beside, 0, 1000,
            "tensors whose gradients are there at once where the update runs beside backward and "
            "frees each as it takes it; default: those of as many layers as the plan counts"),
+    MEMORY("whole_blocks", "", whole_blocks, 0, 16,
+           "blocks of the model whose parameters are whole at once in backward, of software that "
+           "gathers and reduces block by block where gradients are partitioned: of one of them "
+           "gradients are there as they are made, and of another as they are reduced; default: as "
+           "planned, part by part"),
+    {"memory", "ends_stay", "",
+     "whether then all that is in no layer is one block, which stays whole from forward to the end "
+     "of backward; else the embedding and the logits' weight are a block each",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.ends_stay), 0, 0, NULL},
     {"memory", "update_frees_others", "",
      "whether the update begins by freeing gradients that are not partitioned and that the rank "
      "does not update",

@@ -47,11 +47,15 @@ forget_own_kernels(struct mw_hardware *hardware)
 
 /* Where the machine was not measured with the kernel: by the bytes that plans count. */
 static void
-apply_loss(const struct mw_software *software, struct mw_hardware *hardware)
+apply_loss(const struct mw_software *software, struct mw_model_uses uses,
+           struct mw_hardware *hardware)
 {
+    double caps =
+        uses.capped_logits ? software->forward_bytes_per_cap + software->backward_bytes_per_cap : 0;
+
     if (!(hardware->gpu_loss_bytes_per_s > 0))
-        hardware->gpu_loss_bytes_per_s =
-            hardware->gpu_memory_bytes_per_s * PLANNED_LOSS_BYTES / software->bytes_per_logit;
+        hardware->gpu_loss_bytes_per_s = hardware->gpu_memory_bytes_per_s * PLANNED_LOSS_BYTES /
+                                         (software->bytes_per_logit + caps);
 }
 
 static void
@@ -90,7 +94,7 @@ apply_to_gpu(const struct mw_software *software, struct mw_model_uses uses,
                                                          : hardware->gpu_memory_bytes_per_s;
 
     apply_attention(software, uses, hardware);
-    apply_loss(software, hardware);
+    apply_loss(software, uses, hardware);
     hardware->tile_flops *= software->product_share;
     hardware->fp8_tile_flops *= software->product_share;
     hardware->fp8_products = software->fp8;
@@ -146,8 +150,11 @@ apply_scores(const struct mw_software *software, struct mw_model_uses uses,
              struct mw_hardware *hardware)
 {
     double dropout = uses.dropout ? SCORE_DROPOUT_BYTES : 0;
-    double forward = software->bytes_per_score_forward + dropout;
-    double backward = software->bytes_per_score_backward + dropout;
+    bool caps = uses.capped_scores;
+    double forward =
+        software->bytes_per_score_forward + dropout + (caps ? software->forward_bytes_per_cap : 0);
+    double backward = software->bytes_per_score_backward + dropout +
+                      (caps ? software->backward_bytes_per_cap : 0);
     double planned_forward = SCORE_FORWARD_BYTES + dropout;
     double planned_backward = SCORE_BACKWARD_BYTES + dropout;
 
@@ -173,6 +180,18 @@ apply_passes(const struct mw_software *software, struct mw_model_uses uses,
     hardware->host_launch_s = software->launch_kernels * software->launch_host_s;
 }
 
+/* The result of tanh waits for its backward, beside what comes of it. */
+static void
+apply_caps(const struct mw_software *software, struct mw_model_uses uses,
+           struct mw_memory_use *memory)
+{
+    if (uses.capped_logits && memory->bytes_per_logit > 0)
+        memory->bytes_per_logit += software->bytes_per_cap;
+    if (uses.capped_logits && memory->forward_bytes_per_logit > 0)
+        memory->forward_bytes_per_logit += software->bytes_per_cap;
+    memory->bytes_per_cap = uses.capped_scores ? software->bytes_per_cap : 0;
+}
+
 void
 mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
                   struct mw_hardware *hardware)
@@ -184,6 +203,7 @@ mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
     hardware->tensor_overlap = software->tensor_overlap;
     hardware->tensor_parts = software->tensor_parts;
     hardware->memory_use = software->memory;
+    apply_caps(software, uses, &hardware->memory_use);
     hardware->start = software->start;
     hardware->offers = software->offers;
     apply_to_gpu(software, uses, hardware);

@@ -39,27 +39,30 @@ struct mw_software {
     /* Over memory, as a multiple of fused kernels'. */
     double layer_norm_passes, rms_norm_passes, rotary_passes, gated_passes, adapter_passes,
         update_passes, other_passes;
-    double update_unfused;        /* share of updates with a kernel for each operation, */
-    double update_unfused_other;  /* and of optimizers that have no fused kernel in frameworks */
-    double bytes_per_logit;       /* moved per logit, forward and backward */
-    double launch_kernels;        /* that it starts for each that a plan counts */
-    double launch_host_s;         /* of the host, to start one of them; 0: no bound */
-    double operator_share;        /* of the rate that such kernels reach at best */
-    double collective_share;      /* of the links' rates */
-    double collective_hop_s;      /* added to a hop's latency */
-    double gather_passes;         /* of GPU memory, that a gather of parameters adds to... */
-    double reduce_passes;         /* ...and a reduction of gradients: bytes per byte */
-    double gather_kernels;        /* that it starts around such a gather, per rank */
-    double reduce_kernels;        /* around such a reduction */
-    double copy_share;            /* of the host links' rates: 1 with pinned memory */
-    bool reduces_at_end;          /* whole gradients, where state is partitioned */
-    bool all_reduces_at_end;      /* the same where it is not */
-    bool stage_scatter;           /* slices send parts of what a stage hands on */
-    bool stages_block;            /* nothing is computed while stages send */
-    bool swaps_gradients;         /* with state on drives, in fp32, summed before */
-    int reduced_type;             /* enum mw_reduced_type, of gradients between GPUs */
-    int64_t gradient_link_bytes;  /* of an element on its way to the host; 0: as it is made */
-    int64_t parameter_link_bytes; /* of an updated one on its way back; 0: as it is kept */
+    double update_unfused;         /* share of updates with a kernel for each operation, */
+    double update_unfused_other;   /* and of optimizers that have no fused kernel in frameworks */
+    double bytes_per_logit;        /* moved per logit, forward and backward */
+    double forward_bytes_per_cap;  /* moved per logit, or stored score, that tanh caps, */
+    double backward_bytes_per_cap; /* and in backward */
+    double bytes_per_cap;          /* kept of one from forward to backward */
+    double launch_kernels;         /* that it starts for each that a plan counts */
+    double launch_host_s;          /* of the host, to start one of them; 0: no bound */
+    double operator_share;         /* of the rate that such kernels reach at best */
+    double collective_share;       /* of the links' rates */
+    double collective_hop_s;       /* added to a hop's latency */
+    double gather_passes;          /* of GPU memory, that a gather of parameters adds to... */
+    double reduce_passes;          /* ...and a reduction of gradients: bytes per byte */
+    double gather_kernels;         /* that it starts around such a gather, per rank */
+    double reduce_kernels;         /* around such a reduction */
+    double copy_share;             /* of the host links' rates: 1 with pinned memory */
+    bool reduces_at_end;           /* whole gradients, where state is partitioned */
+    bool all_reduces_at_end;       /* the same where it is not */
+    bool stage_scatter;            /* slices send parts of what a stage hands on */
+    bool stages_block;             /* nothing is computed while stages send */
+    bool swaps_gradients;          /* with state on drives, in fp32, summed before */
+    int reduced_type;              /* enum mw_reduced_type, of gradients between GPUs */
+    int64_t gradient_link_bytes;   /* of an element on its way to the host; 0: as it is made */
+    int64_t parameter_link_bytes;  /* of an updated one on its way back; 0: as it is kept */
     double gradient_copy_bytes_per_s;       /* to the host at most, of a GPU; 0: no bound */
     double checkpoint_copy_bytes_per_s;     /* of checkpoints, to the host, likewise */
     double checkpoint_load_bytes_per_s;     /* and back; 0: as to the host */
@@ -100,9 +103,10 @@ bool mw_software_check(const struct mw_profile *software, const struct mw_profil
 struct mw_model_uses {
     bool rms_norm; /* else LayerNorm, a kernel of every framework */
     bool rotary;
-    bool gated;      /* the MLP's activation multiplies two matrices' results */
-    bool score_bias; /* attention adds something to its scores */
-    bool dropout;    /* some scores are dropped */
+    bool gated;                        /* the MLP's activation multiplies two matrices' results */
+    bool score_bias;                   /* attention adds something to its scores */
+    bool dropout;                      /* some scores are dropped */
+    bool capped_logits, capped_scores; /* by tanh */
 };
 
 /* Makes it the machine as the software uses it for such a model. */

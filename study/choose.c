@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "planner/known.h"
 #include "study/evaluate.h"
 #include "study/known_steps.h"
 
@@ -62,9 +63,8 @@ free_plan(struct mw_choice *choice)
     g_clear_pointer(&choice->plan, mw_plan_free);
 }
 
-/* Steady step time, by a plan that says once what repeats; 0 if nothing repeats, or not exactly. */
 static double
-folded_step_s(const struct mw_sizing *sizing)
+find_folded_step_s(const struct mw_sizing *sizing)
 {
     struct mw_folds folds = mw_sizing_most_folds(sizing);
     struct mw_plan *plan =
@@ -77,6 +77,31 @@ folded_step_s(const struct mw_sizing *sizing)
     mw_engine_result_clear(&engine);
     mw_plan_free(plan);
     return step_s;
+}
+
+/* Steady step time, by a plan that says once what repeats; 0 if nothing repeats, or not exactly. */
+static double
+folded_step_s(const struct mw_sizing *sizing)
+{
+    struct mw_known *known = mw_known_of(sizing->model, sizing->hardware, &sizing->settings);
+
+    if (known->folded_step_s < 0)
+        known->folded_step_s = find_folded_step_s(sizing);
+    return known->folded_step_s;
+}
+
+/* The same by a plan that says all; INFINITY if the engine refuses it. */
+static double
+flat_step_s(const struct mw_sizing *sizing)
+{
+    struct mw_known *known = mw_known_of(sizing->model, sizing->hardware, &sizing->settings);
+
+    if (known->flat_step_s < 0) {
+        struct mw_plan *plan = mw_build_small_plan(sizing);
+        known->flat_step_s = plan ? mw_step_s(plan, sizing->hardware, false) : INFINITY;
+        mw_plan_free(plan);
+    }
+    return known->flat_step_s;
 }
 
 double
@@ -148,11 +173,8 @@ step_with(const struct mw_sizing *sizing, int64_t micro_batches)
     s.grad_accum = micro_batches;
     struct mw_sizing *other = mw_sizing_new(sizing->model, sizing->hardware, &s, NULL);
     double step_s = other && other->fits ? folded_step_s(other) : INFINITY;
-    if (step_s <= 0) {
-        struct mw_plan *plan = mw_build_small_plan(other);
-        step_s = plan ? mw_step_s(plan, sizing->hardware, false) : INFINITY;
-        mw_plan_free(plan);
-    }
+    if (step_s <= 0)
+        step_s = flat_step_s(other);
     mw_sizing_free(other);
     return step_s;
 }
@@ -752,14 +774,25 @@ choose_strategy(struct search *search, const struct mw_settings *asked)
     return field_take_best(&field);
 }
 
-/* Of all strategies, of which nothing fits, what lacks least. */
+/* Whether the strategy goes with all else that is asked. */
+static bool
+takes_settings(const struct mw_question *question, const struct mw_settings *asked)
+{
+    struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
+    struct mw_settings resolved;
+
+    return mw_settings_complete(&planned, asked, &resolved, NULL);
+}
+
+/* Of all strategies, of which nothing fits, what lacks least; or why those do not go that the
+ * settings themselves go with, if there are such. */
 static bool
 choose_nearest_strategy(struct search *search, const struct mw_settings *asked,
                         struct mw_choice *choice, GError **error)
 {
     const struct mw_strategies strategies = strategies_to_try(asked);
     struct mw_settings settings = *asked;
-    g_autoptr(GError) refused = NULL, large = NULL;
+    g_autoptr(GError) refused = NULL, large = NULL, of_taken = NULL;
     struct field field = {0};
 
     for (int i = 0; i < strategies.count; i++) {
@@ -771,6 +804,9 @@ choose_nearest_strategy(struct search *search, const struct mw_settings *asked,
         } else if (g_error_matches(refused, MW_ERROR, MW_ERROR_LARGE)) {
             g_clear_error(&large);
             large = g_error_copy(refused);
+        } else if (takes_settings(search->question, &settings)) {
+            g_clear_error(&of_taken);
+            of_taken = g_error_copy(refused);
         }
     }
     *choice = field_take_best(&field);
@@ -778,7 +814,9 @@ choose_nearest_strategy(struct search *search, const struct mw_settings *asked,
     if (large)
         mw_choice_clear(choice);
     if (!choice->sizing)
-        g_propagate_error(error, large ? g_steal_pointer(&large) : g_steal_pointer(&refused));
+        g_propagate_error(error, large      ? g_steal_pointer(&large)
+                                 : of_taken ? g_steal_pointer(&of_taken)
+                                            : g_steal_pointer(&refused));
     return choice->sizing != NULL;
 }
 

@@ -29,8 +29,7 @@ blocks_done(const struct mw_sizing *sizing, int class)
 double
 mw_tokens_per_step(const struct mw_sizing *sizing)
 {
-    return (double)sizing->tokens / sizing->tp * (sizing->ranks / sizing->pp) *
-           sizing->settings.grad_accum;
+    return (double)sizing->tokens * (double)sizing->dp * (double)mw_sizing_micro_batches(sizing);
 }
 
 /* Passes of a model's own FLOPs: forward, and the gradients of input and weights. */
@@ -40,6 +39,14 @@ passes_of_model(const struct mw_operator_info *info)
     if (info->trained)
         return 3;
     return info->backward_flops ? 2 : 1; /* nothing comes before a frozen embedding */
+}
+
+/* How often a mean rank computes what a rank of the stage does for a micro-batch. */
+static double
+times_per_rank(const struct mw_sizing *stage)
+{
+    return (double)mw_sizing_micro_batches(stage) * (double)(stage->dp * stage->tp) /
+           (double)stage->ranks;
 }
 
 double
@@ -52,10 +59,11 @@ mw_flops_of_model(const struct mw_sizing *sizing)
             const struct mw_class_info *class = &stage->classes[c];
             for (int i = 0; i < class->operator_count; i++)
                 flops +=
-                    passes_of_model(&class->operators[i]) * blocks_done(stage, c) *
+                    times_per_rank(stage) * passes_of_model(&class->operators[i]) *
+                    blocks_done(stage, c) *
                     (double)(class->operators[i].forward_flops - class->operators[i].idle_flops);
         }
-    return flops * sizing->settings.grad_accum / (double)sizing->pp;
+    return flops;
 }
 
 double
@@ -70,10 +78,11 @@ mw_flops_done(const struct mw_sizing *sizing)
                                                (double)class->blocks
                                          : 0;
             for (int i = 0; i < class->operator_count; i++)
-                flops += blocks_done(stage, c) * (class->operators[i].forward_flops * (1 + again) +
-                                                  class->operators[i].backward_flops);
+                flops += times_per_rank(stage) * blocks_done(stage, c) *
+                         (class->operators[i].forward_flops * (1 + again) +
+                          class->operators[i].backward_flops);
         }
-    return flops * sizing->settings.grad_accum / (double)sizing->pp;
+    return flops;
 }
 
 double
@@ -407,9 +416,9 @@ dims_of(const struct mw_sizing *s)
         .expert_slices_bytes =
             (double)mw_sizing_expert_slices_bytes(s, MW_OPERATOR_EXPERTS_UP, true) *
             mw_sizing_imbalance(s),
-        .micro_batches = settings->grad_accum,
+        .micro_batches = mw_sizing_micro_batches(s),
         .layer_checkpoint_bytes = (double)s->checkpoint_layer_bytes,
-        .fetches = layers ? 1 : settings->grad_accum,
+        .fetches = layers ? 1 : mw_sizing_micro_batches(s),
         .tokens = s->tokens,
         .hidden = s->model->hidden,
         .layers = s->layers,
@@ -666,7 +675,7 @@ beside_s(const struct mw_sizing *sizing, double passes_s, double update_s, doubl
 {
     double recomputes = recomputed_share(sizing);
     double backward_s =
-        passes_s * (2 + recomputes) / (3 + recomputes) / (double)sizing->settings.grad_accum;
+        passes_s * (2 + recomputes) / (3 + recomputes) / (double)mw_sizing_micro_batches(sizing);
 
     return fmax(passes_s + fmax(0, update_s - backward_s), drives_s);
 }

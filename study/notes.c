@@ -256,6 +256,25 @@ note_attention(const struct mw_answer *answer, GPtrArray *notes)
                                         100 * share));
 }
 
+/* PyTorch's kernels of attention take no cap; that of FlashAttention does since version 2.6
+ * (huggingface/transformers pull 31887). */
+static void
+note_caps(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_hardware *hardware = sizing->hardware;
+
+    if (!question->software || !sizing->model->capped_scores || !hardware->gpu_flash_attention ||
+        !(hardware->memory_use.bytes_per_logit > 0))
+        return;
+    g_ptr_array_add(
+        notes, g_strdup_printf("%s caps attention's scores by tanh, which "
+                               "scaled_dot_product_attention leaves out: transformers recommends "
+                               "eager attention to train it, which stores the scores "
+                               "(software.attention.kernel=unfused plans that); FlashAttention has "
+                               "the cap since version 2.6",
+                               sizing->model->name));
+}
+
 /* A training has whole steps. */
 static void
 note_tokens(const struct mw_result *r, double tokens, GPtrArray *notes)
@@ -303,7 +322,7 @@ static void
 note_eager(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
     g_autofree char *who = keeper(question, sizing);
-    double times = mw_sizing_activations_kept(sizing->hardware);
+    double times = mw_sizing_kept_times(sizing);
     int64_t kept = mw_sizing_kept_of_model(sizing);
     bool sought = question->settings.checkpoint_interval == MW_AUTO;
     bool all = !sizing->settings.checkpoint_interval;
@@ -520,7 +539,42 @@ note_few_tokens(const struct mw_sizing *sizing, GPtrArray *notes)
                                                                                             : ""));
 }
 
-/* Where stages with unlike numbers of replicas would pass micro-batches faster. */
+/* GPUs that no stage needs go to the first one that is replicated anyway: it is no slower. */
+static void
+take_all_gpus(struct mw_replicated_stages *found, int64_t gpus)
+{
+    for (int i = 0; i < found->count; i++)
+        gpus -= found->replicas[i];
+    for (int i = 0; i < found->count && gpus; i++)
+        if (found->replicas[i] > 1) {
+            found->replicas[i] += gpus;
+            return;
+        }
+}
+
+/* "{stage-replicas=2,1} {stage-split=8}"; g_free it. */
+static char *
+replicated_text(const struct mw_replicated_stages *found)
+{
+    g_autoptr(GString) replicas = g_string_new(NULL), begins = g_string_new(NULL);
+
+    bool alike = true;
+
+    if (found->count == 1)
+        return mw_spelled("{pp=1}");
+    for (int i = 0; i < found->count; i++) {
+        g_string_append_printf(replicas, "%s%" G_GINT64_FORMAT, i ? "," : "", found->replicas[i]);
+        alike = alike && found->replicas[i] == found->replicas[0];
+        if (i)
+            g_string_append_printf(begins, "%s%" G_GINT64_FORMAT, i > 1 ? "," : "",
+                                   found->begins[i]);
+    }
+    if (alike)
+        return mw_spelled_printf("{pp=%d} {stage-split=%s}", found->count, begins->str);
+    return mw_spelled_printf("{stage-replicas=%s} {stage-split=%s}", replicas->str, begins->str);
+}
+
+/* Where stages with other numbers of replicas would pass micro-batches faster. */
 static void
 note_replicas(const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -528,35 +582,30 @@ note_replicas(const struct mw_sizing *sizing, GPtrArray *notes)
     const struct mw_model *model = sizing->model;
     struct mw_replicated_stages found;
     struct mw_stage_costs costs;
-    double equal_s = 0;
+    double own_s = 0;
 
     if (s->schedule != MW_SCHEDULE_PIPEDREAM || sizing->pp == 1)
         return;
     mw_stage_costs_of(model, sizing->hardware, s, &costs);
     for (int64_t stage = 0; stage < sizing->pp; stage++) {
         int64_t begin = mw_settings_stage_begin(s, model->layers, stage);
-        int64_t end = stage + 1 < sizing->pp ? mw_settings_stage_begin(s, model->layers, stage + 1)
-                                             : model->layers;
-        double own_s = mw_stage_replicated_s(&costs, begin, end, sizing->dp);
-        equal_s = fmax(equal_s, fmax(own_s, costs.hop_s));
+        int64_t end = mw_settings_stage_begin(s, model->layers, stage + 1);
+        int64_t ranks = mw_settings_stage_ranks(s, stage);
+        own_s = fmax(own_s, fmax(mw_stage_replicated_s(&costs, begin, end, ranks), costs.hop_s));
     }
-    mw_stage_replicas_find(&costs, sizing->dp * sizing->pp, &found);
+    mw_stage_replicas_find(&costs, sizing->ranks / sizing->tp, &found);
     mw_stage_costs_clear(&costs);
-    if (found.micro_batch_s > REPLICAS_GAIN * equal_s)
+    if (found.micro_batch_s > REPLICAS_GAIN * own_s)
         return;
-    g_autoptr(GString) stages = g_string_new(NULL);
-    for (int i = 0; i < found.count; i++) {
-        int64_t end = i + 1 < found.count ? found.begins[i + 1] : model->layers;
-        g_string_append_printf(
-            stages, "%s%" G_GINT64_FORMAT " for layers %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT,
-            i ? ", " : "", found.replicas[i], found.begins[i], end - 1);
-    }
+    take_all_gpus(&found, sizing->ranks / sizing->tp);
+    g_autofree char *stages = replicated_text(&found);
     g_ptr_array_add(
-        notes, mw_spelled_printf("{schedule=pipedream}: PipeDream's planner would give stages "
-                                 "unequal numbers of replicas (%s) and pass a micro-batch in %.2f "
-                                 "of the time, by FLOPs and bytes alone, whatever memory that "
-                                 "takes; memwall does not plan such stages",
-                                 stages->str, found.micro_batch_s / equal_s));
+        notes, mw_spelled_printf(
+                   "{schedule=pipedream}: PipeDream's planner would divide the GPUs by %s "
+                   "and pass a micro-batch in %.2f of the time, by FLOPs and bytes alone, "
+                   "whatever memory that takes and however long GPUs wait for each other, which "
+                   "asking for it says",
+                   stages, found.micro_batch_s / own_s));
 }
 
 /* MaxVio of Wang et al., arXiv 2408.15664, Table 2: how much more than the mean the fullest of 64
@@ -887,6 +936,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_quantization(&question->model, &sizing->settings, notes);
     note_stored_type(&question->model, &sizing->settings, notes);
     note_attention(answer, notes);
+    note_caps(question, sizing, notes);
     note_tokens(r, question->settings.tokens, notes);
     mw_note_idle(&question->settings, sizing, notes);
     note_interval(&question->settings, sizing, notes);

@@ -82,7 +82,7 @@ step_s(const struct stages *stages, double hop, struct mw_pipeline_order order)
 double
 mw_pipeline_s(const struct mw_sizing *first, const struct mw_hardware *hw)
 {
-    double micro_batches = (double)first->settings.grad_accum, behind_s = 0;
+    double behind_s = 0;
     struct stages stages = {0};
     int64_t sized = 0;
 
@@ -92,6 +92,7 @@ mw_pipeline_s(const struct mw_sizing *first, const struct mw_hardware *hw)
         sized++;
     bool distinct = sized < first->pp;
     for (const struct mw_sizing *stage = first; stage; stage = stage->next_stage) {
+        double micro_batches = (double)mw_sizing_micro_batches(stage);
         struct mw_step_parts parts;
         mw_step_parts_of(stage, hw, &parts);
         double compute_s = parts.compute_s + micro_batches * ways_s(stage, hw);
@@ -117,7 +118,7 @@ compute_s(const struct mw_sizing *stage, const struct mw_hardware *hw)
                    form.plan_s[MW_TERM_SLICING] + form.plan_s[MW_TERM_EXCHANGE] +
                    form.plan_s[MW_TERM_CONTEXT] -
                    (1 - hw->gpu_collective_sm_share) * (form.slicing_beside_s + form.ring_beside_s);
-    return fmax(0, all_s / (double)stage->settings.grad_accum) + ways_s(stage, hw);
+    return fmax(0, all_s / (double)mw_sizing_micro_batches(stage)) + ways_s(stage, hw);
 }
 
 static struct mw_sizing *

@@ -104,6 +104,8 @@ device_of(const struct mw_plan *plan, enum mw_purpose purpose)
 static uint32_t
 groups_with_sequences(const struct mw_plan *plan)
 {
+    if (plan->shape.replicas.stages)
+        return 1;
     return plan->world_ranks /
            (mw_plan_degree(plan, MW_AXIS_PP) * mw_plan_degree(plan, MW_AXIS_TP) *
             MAX(1, plan->shape.context_ranks));
@@ -122,6 +124,11 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
     r->cp_kind = r->cp > 1 ? mw_context_name(s->context) : NULL;
     r->seq = s->seq;
     r->grad_accum = s->micro_batches;
+    if (s->replicas.stages) {
+        char text[MW_STAGE_REPLICAS_TEXT_MAX];
+        mw_stage_replicas_write(&s->replicas, text);
+        r->stage_replicas = g_strdup(text);
+    }
     r->micro_batch = (double)s->sequences / (double)mw_result_sharers(r);
     r->global_batch = (double)(s->sequences * s->micro_batches) * groups_with_sequences(plan);
     r->tokens_per_step = r->global_batch * (double)s->seq;
@@ -136,6 +143,24 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
     r->gradient_device = device_of(plan, MW_PURPOSE_GRADIENTS);
     r->optimizer_device = device_of(plan, MW_PURPOSE_OPTIMIZER_STATE);
     r->activation_device = device_of(plan, MW_PURPOSE_ACTIVATION_CHECKPOINTS);
+}
+
+/* The stage of a pipeline that needs most of a GPU, which answers are of. */
+static uint32_t
+fullest_program(const struct mw_plan *plan)
+{
+    int64_t bytes[MW_TIER_COUNT][MW_PURPOSE_COUNT], most = -1;
+    uint32_t fullest = 0;
+
+    for (uint32_t p = 0; p < plan->program_count; p++) {
+        int64_t all = 0;
+        mw_plan_count_bytes(plan, p, bytes);
+        for (int purpose = 0; purpose < MW_PURPOSE_COUNT; purpose++)
+            all += bytes[MW_TIER_GPU][purpose];
+        fullest = all > most ? p : fullest;
+        most = MAX(most, all);
+    }
+    return fullest;
 }
 
 /* Compares the plan's peaks with this machine, which may not be the one that the plan was made
@@ -164,9 +189,11 @@ fill_memory(const struct mw_hardware *hw, const struct mw_plan *plan, struct mw_
         r->limiting_tier = g_strdup(mw_tier_name(t));
         r->short_bytes = need - capacity;
     }
+    uint32_t fullest = fullest_program(plan);
     for (uint32_t s = 0; s < plan->slot_count; s++) {
         int64_t *largest = &r->tiers[plan->slots[s].tier].largest_request_bytes;
-        *largest = MAX(*largest, plan->slots[s].size_bytes);
+        if (plan->slots[s].program == fullest)
+            *largest = MAX(*largest, plan->slots[s].size_bytes);
     }
 }
 
@@ -175,7 +202,7 @@ fill_ledger(const struct mw_plan *plan, struct mw_result *r)
 {
     int64_t bytes[MW_TIER_COUNT][MW_PURPOSE_COUNT];
 
-    mw_plan_count_bytes(plan, 0, bytes);
+    mw_plan_count_bytes(plan, fullest_program(plan), bytes);
     r->ledger = g_new0(struct mw_result_ledger_row, MW_TIER_COUNT * MW_PURPOSE_COUNT);
     for (int t = 0; t < MW_TIER_COUNT; t++)
         for (int p = 0; p < MW_PURPOSE_COUNT; p++)

@@ -137,8 +137,9 @@ mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
     const struct mw_step_shape *shape = &plan->shape;
     enum mw_strategy strategy = MW_STRATEGY_AUTO;
 
-    question->uses = (struct mw_model_uses){shape->rms_norm, shape->rotary, shape->gated,
-                                            shape->score_bias, shape->dropout};
+    question->uses = (struct mw_model_uses){
+        shape->rms_norm, shape->rotary,        shape->gated,        shape->score_bias,
+        shape->dropout,  shape->capped_logits, shape->capped_scores};
     if (plan->strategy && mw_strategy_parse(plan->strategy, &strategy, NULL))
         question->strategies[0] = strategy;
     question->strategy_count = 1;
@@ -148,7 +149,7 @@ mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
     for (uint32_t c = 0; c < plan->comm_count; c++) {
         const struct mw_axis_span *spans = plan->comms[c].spans;
         question->settings.tp = MAX(question->settings.tp, (int64_t)spans[MW_AXIS_TP].count);
-        question->settings.pp = MAX(question->settings.pp, (int64_t)spans[MW_AXIS_PP].count);
         question->settings.ep = MAX(question->settings.ep, (int64_t)spans[MW_AXIS_EP].count);
     }
+    question->settings.pp = mw_plan_degree(plan, MW_AXIS_PP);
 }

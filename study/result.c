@@ -109,6 +109,7 @@ free_texts(struct mw_result *result)
     g_free(result->partition);
     g_free(result->commit);
     g_free(result->prefetch_stages);
+    g_free(result->stage_replicas);
     g_free(result->stage_split);
     g_free(result->trained);
     g_free(result->optimizer);

@@ -176,6 +176,7 @@ struct mw_result {
     const char *schedule_way; /* the same in words; NULL: that is said otherwise */
     int64_t shard_group;      /* data-parallel GPUs that states are partitioned over; 0: all */
     int64_t virtual_stages;   /* stretches of layers that a stage has */
+    char *stage_replicas;     /* GPUs of each stage, which take turns; NULL: of as many each */
     char *stage_split;        /* first layers of all stages but the first; NULL: even */
     bool layer_order;         /* micro-batches pass a layer one after the other */
     bool whole_checkpoints;   /* of all activations of a layer */

@@ -85,6 +85,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->schedule_way = schedule->way;
     r->shard_group = sizing->replicas > 1 ? sizing->shards : 0;
     r->virtual_stages = sizing->stretches;
+    r->stage_replicas = mw_setting_text(mw_setting_find("stage-replicas"), s);
     r->stage_split = mw_setting_text(mw_setting_find("stage-split"), s);
     r->layer_order = mw_settings_layer_order(s);
     r->whole_checkpoints = mw_settings_keeps_whole(s);

@@ -736,18 +736,27 @@ def check_one_split():
 
 
 def check_replicas():
-    """Stages with unlike numbers of replicas cover all layers with at most all GPUs; they are said
-    of PipeDream's own schedule alone."""
-    words = "-m llama-3.1-8b -H dgx-h100 --nodes 2 --pp 4 --batch 1 -s ddp --schedule".split()
-    said = [note for note in simulate([*words, "pipedream"])["notes"] if "unequal numbers" in note]
-    parts = re.findall(r"(\d+) for layers (\d+) to (\d+)", said[0] if said else "")
-    covered = [layer for _, first, last in parts for layer in range(int(first), int(last) + 1)]
-    replicas = [int(number) for number, _, _ in parts]
-    share = re.search(r"in (0\.\d+) of the time", said[0] if said else "")
-    if (covered != list(range(32)) or sum(replicas) > 16 or len(set(replicas)) < 2 or not share
-            or float(share[1]) > 0.95):
+    """What the note to PipeDream's own schedule names is a division of all GPUs, which is answered,
+    and has no note to another; it is said of that schedule alone."""
+    words = ("-m llama-3.1-8b -H dgx-h100 --nodes 2 --batch 1 --grad-accum 48 -s ddp "
+             "--schedule").split()
+    asked = simulate([*words, "pipedream", "--pp", "4"])
+    said = [note for note in asked["notes"] if "PipeDream's planner" in note]
+    found = re.search(r"by (--stage-replicas ([\d,]+) --stage-split ([\d,]+)) and .* in "
+                      r"(0\.\d+) of", said[0] if said else "")
+    if not found or float(found[4]) > 0.95:
         yield f"{said}"
-    if any("unequal numbers" in note for note in simulate([*words, "2bw"])["notes"]):
+        return
+    replicas = [int(number) for number in found[2].split(",")]
+    if sum(replicas) != 16 or len(set(replicas)) < 2 or found[3].count(",") != len(replicas) - 2:
+        yield f"{said}"
+    again = simulate([*words, "pipedream", *found[1].split()])
+    if not again["feasible"] or again["settings"]["stage_replicas"] != found[2]:
+        yield f"{found[1]}: {again['settings']}"
+    if any("PipeDream's planner" in note for note in again["notes"]):
+        yield f"{found[1]}: {again['notes']}"
+    if any("PipeDream's planner" in note
+           for note in simulate([*words, "2bw", "--pp", "4"])["notes"]):
         yield "said of 2bw"
 
 

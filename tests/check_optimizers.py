@@ -19,13 +19,14 @@ from tap import MPIRUN, RANKS_ENVIRONMENT, Skip, has_ranks, report_in
 # or for 256 (bitsandbytes).
 BYTES = {"adamw": 12, "adamw-16bit": 8, "adamw-8bit": 4 + 2 * (1 + 4 / 2048), "adamw-pure": 4,
          "sgd": 4, "sgd-momentum": 8, "lion": 8, "adafactor": 4, "sm3": 8, "muon": 8,
-         "adamw-8bit-pure": 2 * (1 + 4 / 256), "adafactor-pure": 0}
+         "adamw-8bit-pure": 2 * (1 + 4 / 256), "adafactor-pure": 0,
+         "sgd-pure": 0}
 # What updates in PyTorch copy: bytes for each parameter as lists of all, and for each of the
 # largest tensor, the embedding: root of the variance; of Lion both terms and their sum; of
 # Adafactor the update and its negative, of 16 bits in fp32 the parameter and the gradient too; of
-# SM3 the update.
+# SM3 the update; of LOMO parameter and gradient in fp32.
 LISTED = {"adamw": 4, "adamw-16bit": 2, "adamw-pure": 2}
-COPIED = {"lion": 12, "adafactor": 8, "adafactor-pure": 16, "sm3": 4}
+COPIED = {"lion": 12, "adafactor": 8, "adafactor-pure": 16, "sm3": 4, "sgd-pure": 8}
 LARGEST = 128256 * 4096
 RUNS = ("adamw", "adamw-16bit", "adamw-8bit", "sgd", "sgd-momentum", "lion", "sm3",
         "adafactor")

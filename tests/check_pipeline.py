@@ -233,6 +233,67 @@ def check_split(box):
             yield from check_same_losses(box, 2, "-s zero1", f"--pp 2 --stage-split {split}")
 
 
+def check_turns(box):
+    """Stages of unlike replicas take micro-batches in turn: what is asked is in the answer, in a
+    plan file that is simulated as the same step, and in DeepSpeed's file; the input stage has NOAM
+    in flight; a split for given replicas is no slower than one for equal stages."""
+    model_ = "-m layers=15,hidden=512,heads=8,vocab=256,architecture=llama --seq 512"
+    asked = f"{model_} --batch 1 --grad-accum 12 {MACHINE}"
+    for replicas, noam in (("2,1", 2), ("1,2", 3), ("3,2,1", 2), ("2,1,1", 2)):
+        numbers = [int(number) for number in replicas.split(",")]
+        for schedule in ("1f1b", "gpipe", "2bw", "pipedream"):
+            options = (f"{asked} --gpus {sum(numbers)} --schedule {schedule} "
+                       f"--stage-replicas {replicas}")
+            answer = json.loads(box.run(f"simulate {options} --json").out)["answers"][0]
+            stages = answer["stages"]
+            if answer["settings"].get("stage_replicas") != replicas or \
+                    [stage["gpus"] for stage in stages] != numbers or \
+                    sum(stage["layers"] for stage in stages) != 15:
+                yield f"{replicas} {schedule}: {answer['settings']}, {stages}"
+            if schedule == "1f1b" and stages[0]["micro_batches_in_flight"] != noam:
+                yield f"{replicas}: {stages[0]['micro_batches']} micro-batches in flight"
+            if answer["settings"]["global_batch"] != 12:
+                yield f"{replicas} {schedule}: {answer['settings']}"
+            box.run(f"plan {options} -o turns.plan")
+            again = json.loads(box.run(f"simulate turns.plan {MACHINE} --json").out)["answers"][0]
+            for key in ("step_time_s", "stages", "need_bytes"):
+                if again[key] != answer[key]:
+                    yield f"{replicas} {schedule}: {key} of the file {again[key]}, {answer[key]}"
+            for key in ("stage_replicas", "global_batch", "grad_accum"):
+                if again["settings"].get(key) != answer["settings"][key]:
+                    yield f"{replicas} {schedule}: the file has {again['settings']}"
+    one = f"{asked} --gpus 3 --stage-replicas 2,1 --schedule pipedream"
+    even, planned = (json.loads(box.run(f"simulate {one} --stage-split {split} --json").out)
+                     ["answers"][0] for split in ("even", "balanced"))
+    if not planned["step_time_s"] < 0.9 * even["step_time_s"] or \
+            planned["stages"][0]["layers"] != 10:
+        yield f"{planned['stages']}: {planned['step_time_s']}, even {even['step_time_s']}"
+    box.run(f"simulate {one} -s ddp --write-deepspeed turns.json")
+    again = json.loads(box.run(f"simulate {asked} --gpus 3 --schedule pipedream --json "
+                               "--deepspeed turns.json").out)["answers"][0]
+    if again["settings"].get("stage_replicas") != "2,1":
+        yield f"of DeepSpeed's file: {again['settings']}"
+    for options, words in (
+            ("--gpus 4 --stage-replicas 2,1", ["takes 3 GPUs", "there are 4", "give 3,1"]),
+            ("--gpus 2 --stage-replicas 2,1,1", ["takes 4 GPUs", "4 GPUs"]),
+            ("--gpus 3 --stage-replicas 2,1 --pp 3", ["--pp 3", "2 stages", "--pp 2"]),
+            ("--gpus 3 --stage-replicas 2,1 --grad-accum 1", ["there are 1", "of 2"]),
+            ("--gpus 3 --stage-replicas 2,1 --grad-accum 5", ["there are 5", "4 or 6"]),
+            ("--gpus 3 --stage-replicas 2,1 --schedule 2bw --grad-accum 2", ["flight", "of 4"]),
+            ("--gpus 3 --stage-replicas 2,1 --schedule interleaved", ["1f1b, gpipe, 2bw or"]),
+            ("--gpus 3 --stage-replicas 2,1 --schedule vertical-sync", ["1f1b, gpipe, 2bw or"]),
+            ("--gpus 3 --stage-replicas 2,1 -s zero1", ["-s ddp"]),
+            ("--gpus 3 --stage-replicas 2,1 -s zero3", ["-s ddp"]),
+            ("--gpus 3 --stage-replicas 2,1 --tp 3", ["--tp 1"]),
+            ("--gpus 3 --stage-replicas 2,1 -m gpt2", ["not tied"]),
+            ("--gpus 3 --stage-replicas 2", ["1 to 1024", "such as 2,1,1"]),
+            ("--gpus 3 --stage-replicas 3,0", ["1 to 1024", "such as 2,1,1"])):
+        yield from check_refused(box, f"simulate {asked} {options}", words)
+    yield from check_refused(box, f"run {model()} {TRAINING} --batch 1 --grad-accum 4 {MACHINE} "
+                                  "--gpus 3 --stage-replicas 2,1",
+                             ["--stage-replicas 2,1", "as many replicas"])
+
+
 def check_tied(box):
     """The first and the last stage have the word embedding each, of which the answer's parameters
     count one; what is written is read as the same step."""
@@ -419,6 +480,7 @@ def tests(box):
     yield "interleaved", check_interleaved(box)
     yield "no flush", check_no_flush(box)
     yield "split", check_split(box)
+    yield "stages whose GPUs take turns", check_turns(box)
     yield "tied", check_tied(box)
     yield "batch", check_batch(box)
     yield "refusals", check_refusals(box)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Software profiles: each loads, names its sources, and slows a machine as it says; prints TAP."""
+import csv
 import json
 import pathlib
 import re
@@ -27,6 +28,7 @@ STAGED = (f"{SLICED.replace('--tp', '--nodes 2 --pp 2 --sequence-parallel off --
           "--grad-accum 2")
 UPDATED = ("simulate -m gpt2-xl -H dgx-a100 -s ddp --batch 1 --seq 1024 --grad-accum 1 "
            "--software ideal")
+CAPPED = "simulate -m gemma-2-2b -H dgx-a100 --gpus 1 -s ddp --batch 1 --seq 1024 --software ideal"
 # A value of each key that is not the ideal's, and a question whose step it must lengthen.
 KEYS = {
     "attention.kernel": ("unfused", IDEAL, 1),
@@ -53,6 +55,8 @@ KEYS = {
     "operators.loss_bytes": ("100", IDEAL, 1),
     "operators.kernels": ("50", f"{IDEAL} --set software.operators.host_us=50", 1),
     "operators.host_us": ("5000", IDEAL, 1),
+    "operators.cap_forward_bytes": ("100", CAPPED, 1),
+    "operators.cap_backward_bytes": ("100", f"{CAPPED} --set software.attention.kernel=unfused", 1),
     "collectives.share": ("0.02", IDEAL, 1),
     "collectives.gradient_type": ("fp32", f"{IDEAL} --set software.collectives.share=0.02", 1),
     "collectives.blocking": ("true", IDEAL, 1),
@@ -112,6 +116,7 @@ MEMORY = {
     "memory.embedding_unblocked": ("true", f"{SMALL} -s ddp --optimizer adamw-8bit",
                                    "more moments", None),
     "memory.update_gradient_bytes": ("64", f"{SMALL} -s ddp", "the update's copies", None),
+    "memory.update_gradient_bytes_whole": ("64", f"{SMALL} -s ddp", "the update's copies", None),
     "memory.update_foreach_share": ("1", f"{SMALL} -s ddp --grad-accum 1 "
                                     "--activation-checkpoint-interval 1 "
                                     "--set software.memory.caching=true",
@@ -144,6 +149,11 @@ MEMORY = {
     "memory.pinned_rounding": ("1", f"{SMALL} -s zero-offload", "pinned memory rounded up",
                                2 ** 27 - WEIGHTS),
     "memory.logit_bytes": ("18", f"{SMALL} -s ddp", "copies of logits", 2 * 6 * 1024 * 50257),
+    # Of a score, where a model caps them and they are stored; of logits in check_caps.
+    "memory.cap_bytes": ("2", f"{CAPPED} --set software.attention.kernel=unfused "
+                         "--activation-checkpoint-interval 0", "more activations kept",
+                         2 * 26 * 8 * 1024 ** 2),
+    "memory.whole_blocks": ("2", f"{SMALL} -s zero3 --grad-accum 1", "whole blocks", None),
     "memory.activations_kept": ("3", f"{SMALL} -s ddp", "more activations kept", None),
     "memory.wide_layer_bytes": ("10", f"{SMALL} -s ddp --set software.memory.cast_bytes=2 "
                                 "--grad-accum 1 --activation-checkpoint-interval 0",
@@ -264,6 +274,49 @@ def check_narrow_products(box):
         more = [by.get("more activations kept", 0) for by in taken_by]
         if more[1] - more[0] != 2 * elements:
             yield f"{question}: {more}, not {2 * elements} bytes apart"
+
+
+# Settings that the rows of rates/adapter_bytes.csv are of.
+NARROW = {"16 bits": "", "4 bits": "--weight-bits 4", "8 bits": "--weight-bits 8",
+          "4 bits as they are": "--weight-bits 4 --set software.memory.frozen_bytes=2",
+          "8 bits as they are": "--weight-bits 8 --set software.memory.frozen_bytes=2"}
+ADAPTED = {"all": "lora:2", "attention": "lora:2@qkv+projection"}
+# Heads of keys and values of 8, inner size over hidden size.
+SHAPES = {"llama-2-7b": (8, 2.6875), "llama-3.1-8b": (2, 3.5)}
+
+
+def check_adapters(box):
+    """What layers with adapters keep, and the most that there is of one that is recomputed beside
+    checkpoints, is what was measured; and what a plan is read back with."""
+    with open(ROOT / "rates/adapter_bytes.csv", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["dropout"] == "0"]
+
+    def grown(row, layers, interval):
+        """Bytes of a token and an element of the hidden size."""
+        heads, inner = SHAPES[row["shape"]]
+        box.write("config.json", json.dumps(
+            {"model_type": "llama", "hidden_size": 512, "intermediate_size": int(512 * inner),
+             "num_attention_heads": 8, "num_key_value_heads": heads, "vocab_size": 64,
+             "num_hidden_layers": layers, "max_position_embeddings": 32768, "hidden_act": "silu",
+             "tie_word_embeddings": False}))
+        asked = ("-m ./config.json -H h200 -s ddp --gpus 1 --batch 1 --grad-accum 1 "
+                 f"--logits-chunks 1 --software hf-trainer --train {ADAPTED[row['adapters']]} "
+                 f"{NARROW[row['weights']]} --activation-checkpoint-interval {interval}")
+        told = [answer(box, f"simulate {asked} --seq {seq}") for seq in (16384, 8192)]
+        box.run(f"plan {asked} --seq 8192 -o adapted.txt")
+        read = answer(box, "simulate adapted.txt -H h200")
+        if read.get("need_bytes") != told[1]["need_bytes"]:
+            return read.get("error") or -1
+        beside = [alive(one) - sum(part["bytes"] for part in one["ledger"]
+                                   if part["purpose"] == "activation-checkpoints") for one in told]
+        return (beside[0] - beside[1]) / 8192 / 512
+
+    for row in sixth(rows):
+        kept = (grown(row, 8, 0) - grown(row, 4, 0)) / 4
+        most = grown(row, 4, 1)
+        for what, found in (("kept", kept), ("most", most)):
+            if abs(found / float(row[what]) - 1) > 0.003:
+                yield f"{row}: {what} {found}"
 
 
 def check_memory(box, key, value, question, what, expected):
@@ -434,6 +487,12 @@ def in_update(copies=0, params=16):
     return (params + copies) * PARAMS_3B
 
 
+def loss_of_16_bits(tokens):
+    """Parameters alone, and no gradient yet."""
+    return 2 * PARAMS_3B + 2 * tokens * WIDTH_3B * (LAYERS_3B + 3) + 12 * tokens * 128256
+
+
+BESIDE_BACKWARD = "--update beside --grad-accum 1"
 # Casts of the logits' weight and of one layer.
 ONE_LAYER = 2 * TABLE_3B + 2 * (PARAMS_3B - TABLE_3B) / LAYERS_3B
 # Software, options, tokens, and the most that is alive at a time.
@@ -452,8 +511,12 @@ MOMENTS = [
     ("hf-trainer", "--batch 2 --grad-accum 1 --set software.memory.logit_forward_bytes=4",
      at_loss(8192, 12, 0, 12, ONE_LAYER)),
     # DeepSpeed's model is in 16 bits.
-    ("deepspeed", "--batch 2 --grad-accum 1 --set software.memory.update_gradient_bytes=2",
+    ("deepspeed", "--batch 2 --grad-accum 1 --set software.memory.update_gradient_bytes_whole=2",
      14 * (PARAMS_3B + 8192 * 128256) + 2 * 8192 * WIDTH_3B * (LAYERS_3B + 3)),
+    # At stage 0 its update has gradients thrice, 2, 4 and 4 bytes; in stage 1 twice.
+    ("deepspeed", "--batch 0.125 --grad-accum 1", (14 + 10) * PARAMS_3B),
+    ("deepspeed", "-s zero1 --batch 0.125 --grad-accum 1 --set software.memory.buckets=0",
+     (14 + 8) * PARAMS_3B),
     # When few tokens have come back to the embedding there are two gradients of it, and all others;
     # and casts, if they stay.  Beside sums both are new.
     ("hf-trainer", "--batch 0.125 --grad-accum 1", in_update() + 4 * TABLE_3B + 8 * 512 * WIDTH_3B),
@@ -466,6 +529,16 @@ MOMENTS = [
     ("pytorch-fsdp-eager",
      "--batch 0.125 --grad-accum 1 --set software.memory.update_foreach_share=0",
      in_update() + 4 * TABLE_3B + 8 * 512 * WIDTH_3B),
+    # An update beside backward has fp32 copies of a tensor when its gradient is there: of LOMO of
+    # both, of Adafactor twice as many, of which the loss sees none.
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 2 --optimizer sgd-pure",
+     loss_of_16_bits(8192)),
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 2 --optimizer adafactor-pure",
+     loss_of_16_bits(8192)),
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 0.125 --optimizer sgd-pure",
+     2 * PARAMS_3B + (4 + 8) * TABLE_3B + 4 * 512 * WIDTH_3B),
+    ("hf-trainer", f"{BESIDE_BACKWARD} --batch 0.125 --optimizer adafactor-pure",
+     2 * PARAMS_3B + (4 + 16) * TABLE_3B + 4 * 512 * WIDTH_3B),
 ]
 
 
@@ -545,6 +618,89 @@ def check_freed(box):
     three, four = (alive(answer(box, f"{beside}{tensors}")) for tensors in (3, 4))
     if abs((four - three) / wide - 1) > 0.01:
         yield f"update beside backward: {three} and {four}"
+    # The logits' weight has its update first, when all checkpoints are there; a plan says the same.
+    table, stream = 32000 * 4096, 512 * 4096
+    for optimizer, copies in (("sgd-pure", 8), ("adafactor-pure", 16)):
+        alone = (f"-m llama-2-7b -H dgx-h100 -s ddp --gpus 1 --batch 1 --seq 512 --grad-accum 1 "
+                 "--activation-checkpoint-interval 1 --software hf-trainer --update beside "
+                 f"--optimizer {optimizer}")
+        told, made = answer(box, f"simulate {alone}"), box.run(f"plan {alone} -o beside.txt")
+        expected = 2 * params + (2 + copies) * table + 2 * stream * (32 + 3)
+        if abs(alive(told) / expected - 1) > 0.0005:
+            yield f"{optimizer} beside backward: {alive(told)}, not {expected}"
+        read = answer(box, "simulate beside.txt -H dgx-h100")
+        if made.status or read["need_bytes"] != told["need_bytes"]:
+            yield f"{made.err}: {read['need_bytes']} of the plan, {told['need_bytes']}"
+
+
+# Elements of Llama 2 70B: all, a layer, the embedding, which is as large as the logits' weight; and
+# of Llama 3.1 8B.
+PARAMS_70B, LAYER_70B, TABLE_70B = 68_976_648_192, 855_654_400, 32000 * 8192
+PARAMS_8B, LAYER_8B, TABLE_8B = 8_030_261_248, 218_112_000, 128256 * 4096
+# Model, GPUs, options, bytes that are there when most is, of few tokens: state of 12 bytes of each
+# parameter and gradients in fp32, those of the end to come not yet; and what is whole.
+BLOCKS = [
+    # The first layer: its parameters and the next one's, its gradients, others in fp32.
+    ("llama-2-70b", 64, "", (16 * PARAMS_70B - 4 * TABLE_70B) / 64 + (4 + 2 + 4) * LAYER_70B),
+    ("llama-2-70b", 64, "--set software.memory.whole_blocks=3",
+     (16 * PARAMS_70B - 4 * TABLE_70B) / 64 + (6 + 2 + 4) * LAYER_70B),
+    ("llama-2-70b", 64, "--set software.collectives.gradient_type=made",
+     (16 * PARAMS_70B - 4 * TABLE_70B) / 64 + (4 + 2 + 2) * LAYER_70B),
+    # Both ends and the gradient of the logits' weight stay.
+    ("llama-2-70b", 64, "--set software.memory.ends_stay=true",
+     (16 * PARAMS_70B - 4 * TABLE_70B) / 64 + (4 + 2 + 4) * LAYER_70B + (4 + 2) * TABLE_70B),
+    # The embedding, larger than a layer: with its gradient, in 16 bits and in fp32.
+    ("llama-3.1-8b", 8, "", 16 * PARAMS_8B / 8 + (2 + 2 + 4) * TABLE_8B),
+    ("llama-3.1-8b", 8, "--set software.memory.ends_stay=true",
+     16 * PARAMS_8B / 8 + (2 + 2 + 4) * 2 * TABLE_8B),
+    # Whole parameters: 2 and 12 / 8 bytes of each, gradients as before.
+    ("llama-3.1-8b", 8, "-s zero2",
+     (2 + 14 / 8) * PARAMS_8B + (2 + 4) * TABLE_8B),
+]
+
+
+def check_blocks(box):
+    """FSDP gathers and reduces whole blocks: what is there when backward ends, by hand."""
+    for model, gpus, options, expected in BLOCKS:
+        strategy = "" if "-s " in options else "-s zero3"
+        told = answer(box, f"simulate -m {model} -H dgx-h100 --nodes {-(-gpus // 8)} {strategy} "
+                      "--seq 64 --batch 1 --grad-accum 1 --activation-checkpoint-interval 1 "
+                      f"--logits-chunks 1 --software fsdp2-compile {options}")
+        if "error" in told or abs(alive(told) / expected - 1) > 0.01:
+            yield f"{model} {options}: {told.get('error') or alive(told)}, not {expected}"
+
+
+def check_caps(box):
+    """Gemma 2's logits are capped by tanh, whose result backward needs: 2 bytes of each, by its
+    config.json too, where null turns caps off; and a note says that its attention caps scores."""
+    tokens, vocab = 8192, 256000
+    asked = ("-H h200 -s ddp --gpus 1 --seq 4096 --batch 2 --grad-accum 1 --optimizer adamw-pure "
+             "--activation-checkpoint-interval 1 --logits-chunks 1 --software pytorch-fsdp-eager")
+    config = json.loads(pathlib.Path(ROOT, "tests/fixtures/models/gemma2-plain.json").read_text())
+    config = config["config"] | {"hidden_size": 2304, "num_attention_heads": 8,
+                                 "num_key_value_heads": 4, "num_hidden_layers": 26,
+                                 "intermediate_size": 9216, "vocab_size": vocab,
+                                 "layer_types": ["sliding_attention", "full_attention"] * 13}
+    config.pop("architectures")
+    for name, more in (("capped", {}), ("free", {"final_logit_softcapping": None}),
+                       ("absent", {"final_logit_softcapping": "absent"})):
+        kept = {key: value for key, value in (config | more).items() if value != "absent"}
+        pathlib.Path(box.folder, f"{name}.json").write_text(json.dumps(kept))
+    answers = {model: answer(box, f"simulate -m {model} {asked}")
+               for model in ("gemma-2-2b", "capped.json", "free.json", "absent.json")}
+    held = {model: alive(told) if "error" not in told else told["error"]
+            for model, told in answers.items()}
+    plain = answer(box, f"simulate -m gemma-2-2b {asked} --set software.memory.cap_bytes=0")
+    for model in ("gemma-2-2b", "capped.json", "absent.json"):
+        base = alive(plain) if model == "gemma-2-2b" else held["free.json"]
+        if abs((held[model] - base) / (2 * tokens * vocab) - 1) > 0.001:
+            yield f"{model}: {held[model]} and {base} bytes, not {2 * tokens * vocab} apart"
+    if answers["capped.json"]["step_time_s"] <= answers["free.json"]["step_time_s"]:
+        yield "capped logits take no time"
+    noted = {model: any("caps attention's scores" in note for note in told["notes"])
+             for model, told in answers.items()}
+    if not all(noted.values()):
+        yield f"notes of attention: {noted}"
 
 
 def check_sub_groups(box):
@@ -591,6 +747,31 @@ def check_apart_plan(box):
     less = box.run("simulate less.txt -H rtx4090 --set gpu.memory_gib=23.1")
     if less.status != 2 or "over capacity" not in less.err:
         yield f"without what is apart: {less.status} {less.err}"
+
+
+READ_BACK = [
+    "-m llama-3.1-8b -H dgx-h100 -s zero3 --software fsdp2-compile --seq 2048",
+    "-m llama-3.1-8b -H h100 --gpus 1 --train lora:16 --weight-bits 4 --software hf-trainer",
+    "-m gemma-2-2b -H h200 -s ddp --gpus 1 --software pytorch-fsdp-eager",
+    "-m gpt2-xl -H rtx4090 -s zero-offload",
+    # The last stage is the fullest, for its logits; then the first, which has more in flight.
+    "-m gemma-2-9b -H dgx-h100 --pp 2 -s zero1 --software megatron --seq 4096 --grad-accum 2",
+    "-m llama-2-7b -H dgx-h100 --pp 2 -s zero1 --software megatron --seq 4096 --grad-accum 8",
+]
+
+
+def check_read_back(box):
+    """A plan that is read back needs the same bytes, for the same purposes."""
+    for options in READ_BACK:
+        told = answer(box, f"simulate {options} --batch 1")
+        made = box.run(f"plan {options} --batch 1 -o back.txt")
+        read = answer(box, "simulate back.txt")
+        if made.status or "error" in told or "error" in read:
+            yield f"{options}: {made.err} {told.get('error')} {read.get('error')}"
+            continue
+        for key in ("need_bytes", "peak_bytes", "tiers", "ledger", "step_time_s"):
+            if told[key] != read[key]:
+                yield f"{options}: {key} {told[key]}, read back {read[key]}"
 
 
 def check_unsaid(box):
@@ -948,8 +1129,9 @@ def check_refusals(box):
         "--set software.operators.shar=1": ["did you mean [operators] share"],
         # All words of the name, or its first one.
         "--set software.memory.sum_type=made": ["did you mean [memory] gradient_sum_type?"],
-        "--set software.memory.update_bytes=6": ["[memory] update_gradient_bytes (bytes)?"],
-        "--set software.memory.update_lists=1": ["gradient_bytes (bytes) or update_foreach_share"],
+        "--set software.memory.update_bytes=6": ["[memory] update_gradient_bytes (bytes) or "],
+        "--set software.memory.update_lists=1": ["gradient_bytes_whole (bytes) or "
+                                                 "update_foreach_share"],
         "--set software.memory.fp32_in_place=true": ["did you mean [memory] update_fp32_in_place?"],
         "--set software.memory.update_flat=true":
             ["did you mean [memory] update_flat_tensor or update_flat_parts?"],
@@ -1097,9 +1279,13 @@ def tests(box):
     yield "memory/moments", check_moments(box)
     yield "memory/streams", check_streams(box)
     yield "memory/narrow products", check_narrow_products(box)
+    yield "memory/adapters", check_adapters(box)
     yield "memory/freed", check_freed(box)
+    yield "memory/blocks", check_blocks(box)
+    yield "memory/caps", check_caps(box)
     yield "memory/all at once", check_all_at_once(box)
     yield "memory/apart in a plan", check_apart_plan(box)
+    yield "memory/plan read back", check_read_back(box)
     yield "memory/room", check_room(box)
     yield "host too late", check_late(box)
     yield "update beside backward", check_beside(box)

@@ -30,7 +30,7 @@ ROWS = [
     ("-m llama-3.1-8b -H dgx-a100 --seq 8192 --batch 2 -s zero3",
      ("fsdp2-compile", "nemo", "megatron", "memwall")),
 ]
-CHILD = "[profile]\ninherits = hf-trainer\n[memory]\nactivations_kept = {}\n"
+CHILD = "[profile]\ninherits = hf-trainer\n[memory]\nactivations_kept = {}\nadapters_cast = false\n"
 AGAIN = re.compile(r"(\d+) of \d+ layers are recomputed")
 FIELDS = ("feasible", "strategy", "peak_bytes", "software_memory", "step_time_s", "settings")
 WORTH_COMPLEXITY = 1.02  # by so much a plan must be faster than a simpler one

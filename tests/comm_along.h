@@ -7,7 +7,7 @@
 static inline struct mw_comm
 comm_along(uint32_t count, uint32_t stride)
 {
-    struct mw_comm comm;
+    struct mw_comm comm = {0};
 
     for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
         comm.spans[axis] = (struct mw_axis_span){0, 1};

@@ -578,6 +578,8 @@ random_request_software(struct random_request *request)
     request->hardware.memory_use.sum_type = request->seed / 12 % 3 ? MW_SUM_FP32 : MW_SUM_MADE;
     request->hardware.memory_use.caching = request->seed / 36 % 2 == 0;
     request->hardware.memory_use.gradients_stay = (int)(request->seed / 72 % MW_STAY_COUNT);
+    request->hardware.memory_use.whole_blocks = request->seed / 5 % 2 ? 2 : 0;
+    request->hardware.memory_use.ends_stay = request->seed / 10 % 2;
 }
 
 void

@@ -725,6 +725,7 @@ test_updates(void)
         {1, 0, 0, MW_OPTIMIZER_LION, 20, 20},
         {1, 0, 0, MW_OPTIMIZER_ADAFACTOR, 12, 12},
         {1, 0, 0, MW_OPTIMIZER_ADAFACTOR_PURE, 6, 6},
+        {1, 0, 0, MW_OPTIMIZER_SGD_PURE, 6, 6},
         /* a kernel for each operation, and 12 bytes that clip */
         {92 / 28.0, 1, 1, MW_OPTIMIZER_ADAMW, 28, 92},
         {92 / 28.0, 1, 1, MW_OPTIMIZER_ADAMW_16BIT, 20, 52 + 12},
@@ -739,6 +740,7 @@ test_updates(void)
         {1.5, 0, 1, MW_OPTIMIZER_LION, 20, 20 + 14},
         {1.5, 0, 1, MW_OPTIMIZER_ADAFACTOR, 12, 76 + 14},
         {1.5, 0, 1, MW_OPTIMIZER_ADAFACTOR_PURE, 6, 94 + 14},
+        {1.5, 0, 1, MW_OPTIMIZER_SGD_PURE, 6, 30 + 14},
         /* half of the updates; no more than the figure of AdamW has */
         {54 / 28.0, 0.5, 1, MW_OPTIMIZER_LION, 20, 20 + 28},
         {54 / 28.0, 1, 1, MW_OPTIMIZER_LION, 20, 20 + 28},

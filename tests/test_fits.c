@@ -182,7 +182,9 @@ misses_room(const struct random_request *asked, const struct mw_sizing *sizing)
 
     settings.tiles = settings.logits_chunks = MW_AUTO;
     struct mw_sizing *whole = mw_planner_size_placement(&planned, &settings, NULL);
-    bool fits = whole && whole->fits, quick = mw_planner_has_room(&planned, &settings);
+    bool fits = whole && whole->fits;
+    struct mw_sizing *one = mw_sizing_new(planned.model, planned.hardware, &settings, NULL);
+    bool quick = mw_planner_has_room(&planned, &settings, one);
     g_assert_true(fits || !quick);
     mw_sizing_free(whole);
     return fits && !quick;

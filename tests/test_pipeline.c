@@ -717,6 +717,57 @@ test_replicas(void)
     g_assert_cmpint(unlike, >, 20);
 }
 
+/* The fastest split of the layers from `begin` on into the stages from `stage` on. */
+static double
+try_splits(const struct mw_stage_costs *costs, const struct mw_stage_replicas *replicas,
+           int64_t stage, int64_t begin)
+{
+    double best = INFINITY;
+
+    if (stage + 1 == replicas->stages)
+        return mw_stage_replicated_s(costs, begin, costs->layers, replicas->of[stage]);
+    for (int64_t end = begin + 1; end + replicas->stages - stage - 1 <= costs->layers; end++) {
+        double own_s = mw_stage_replicated_s(costs, begin, end, replicas->of[stage]);
+        best = fmin(best, fmax(own_s, try_splits(costs, replicas, stage + 1, end)));
+    }
+    return best;
+}
+
+/* Stages of given replicas begin where trying all splits finds them fastest. */
+static void
+test_split_of_replicas(void)
+{
+    for (guint32 seed = 0; seed < 300; seed++) {
+        g_autoptr(GRand) random = g_rand_new_with_seed(seed);
+        int64_t layers = g_rand_int_range(random, 2, 10), layer_bytes[10], begins[10] = {0};
+        double layer_s[10], slowest_s = 0;
+        struct mw_stage_replicas replicas = {
+            .stages = (uint16_t)g_rand_int_range(random, 2, (gint32)MIN(layers, 5) + 1)};
+        struct mw_stage_costs costs = {.layers = layers,
+                                       .layer_s = layer_s,
+                                       .layer_bytes = layer_bytes,
+                                       .head_s = g_rand_int_range(random, 0, 4),
+                                       .tail_s = g_rand_int_range(random, 0, 9),
+                                       .tail_bytes = g_rand_int_range(random, 0, 20),
+                                       .bytes_per_s = g_rand_double_range(random, 0.5, 20)};
+        for (int64_t l = 0; l < layers; l++) {
+            layer_s[l] = seed % 2 ? 3 : g_rand_double_range(random, 1, 9);
+            layer_bytes[l] = g_rand_int_range(random, 5, 30);
+        }
+        for (int stage = 0; stage < replicas.stages; stage++)
+            replicas.of[stage] = (uint16_t)g_rand_int_range(random, 1, 5);
+        double found = mw_stage_replicas_split(&costs, &replicas, begins);
+        for (int stage = 0; stage < replicas.stages; stage++) {
+            int64_t end = stage + 1 < replicas.stages ? begins[stage + 1] : layers;
+            g_assert_cmpint(end, >, begins[stage]);
+            slowest_s = fmax(slowest_s,
+                             mw_stage_replicated_s(&costs, begins[stage], end, replicas.of[stage]));
+        }
+        g_assert_cmpfloat_with_epsilon(found, slowest_s, 1e-9);
+        g_assert_cmpfloat_with_epsilon(found, try_splits(&costs, &replicas, 0, 0), 1e-9);
+    }
+}
+
 /* Whatever the stages have, the plan is good, and has what its sizing says. */
 static void
 split_anywhere(struct random_request *request)
@@ -767,6 +818,7 @@ main(int argc, char **argv)
     g_test_add_func("/pipeline/no-flush", test_no_flush);
     g_test_add_func("/pipeline/split", test_split);
     g_test_add_func("/pipeline/replicas", test_replicas);
+    g_test_add_func("/pipeline/split-of-replicas", test_split_of_replicas);
     g_test_add_func("/pipeline/split-anywhere", test_split_anywhere);
     return g_test_run();
 }

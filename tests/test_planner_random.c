@@ -414,7 +414,7 @@ check_chunk_tiers(const struct mw_sizing *sizing, const struct mw_chunk *chunks)
     double filled = 0;
 
     for (uint32_t c = 0; c < sizing->chunk_count; c++) {
-        double bytes = (double)mw_sizing_state_bytes(sizing, &chunks[c]);
+        double bytes = (double)chunks[c].state_bytes;
         while (part + 1 < placement->count &&
                filled + bytes > (double)(placement->part[part].bytes / sizing->ranks_per_node)) {
             part++;

@@ -105,8 +105,10 @@ bring(const struct step *step, const struct mw_op *op)
         to->state ? mw_optimizer_state_bytes(step->sizing->settings.optimizer, chunk->elements) : 0;
     bytes += to->gradients ? chunk->elements * step->sizing->gradient_element_bytes : 0;
     g_assert_cmpint(step->plan->works[op->work].bytes, ==, bytes);
-    /* Vectors alone are no state that moves, but its chunks are there all the same. */
-    g_assert_true(bytes > 0 || step->sizing->settings.optimizer == MW_OPTIMIZER_ADAFACTOR_PURE);
+    /* Where vectors alone are kept, or nothing, no state moves, but its chunks are there. */
+    int optimizer = step->sizing->settings.optimizer;
+    g_assert_true(bytes > 0 || optimizer == MW_OPTIMIZER_ADAFACTOR_PURE ||
+                  optimizer == MW_OPTIMIZER_SGD_PURE);
 }
 
 /* Whether the chunk's state rests off the GPU and is updated there. */

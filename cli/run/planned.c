@@ -476,6 +476,11 @@ bool
 cli_run_take_program(struct cli_training *run, GError **error)
 {
     run->stages = run->slices = 1;
+    if (run->answer->plan->shape.replicas.stages)
+        return mw_refuse(error,
+                         "{stage-replicas=%s}: run has as many replicas of each stage, which "
+                         "take micro-batches of their own; leave it out",
+                         run->answer->result->stage_replicas);
     if (!can_run_mixture(run, error) ||
         (run->answer->plan->shape.no_flush && !can_run_without_flush(run, error)) ||
         (run->answer->plan->shape.asynchronous && !can_run_asynchronous(run, error)))

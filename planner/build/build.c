@@ -202,12 +202,12 @@ build_program(struct builder *b)
     b->group_ahead = -1;
     memset(b->met, 0, sizeof b->met);
     b->activation_sets = (uint32_t)mw_sizing_activation_sets(b->sizing);
-    b->carried = MW_NONE;
     b->update_of = 0;
-    if (mw_settings_no_flush(settings) && b->slots[MW_BUFFER_STAGE_INPUT].count) {
-        struct ring *inputs = &b->slots[MW_BUFFER_STAGE_INPUT];
-        b->carried = inputs->first + --inputs->count;
-    }
+    b->carried_taken = 0;
+    b->carried_count = (uint32_t)mw_sizing_carried(b->sizing, b->turn.index);
+    struct ring *inputs = &b->slots[MW_BUFFER_STAGE_INPUT];
+    inputs->count -= b->carried_count;
+    b->carried = inputs->first + inputs->count;
     b->operands_of =
         g_new0(uint32_t, b->slots[MW_BUFFER_INPUTS].count + b->slots[MW_BUFFER_RESULTS].count + 1);
     b->activation_turns = g_new0(int, b->activation_sets);
@@ -254,7 +254,7 @@ static void
 add_programs(struct mw_plan *plan, const struct mw_sizing *sizing)
 {
     uint32_t stage_ranks = sizing->tp * sizing->dp;
-    bool folded = !sizing->settings.unfold;
+    bool folded = !mw_settings_unfolds(&sizing->settings);
 
     mw_plan_set_world(plan, sizing->ranks, sizing->ranks_per_node, folded && sizing->pp == 1);
     if (!folded || sizing->pp == 1)
@@ -276,7 +276,7 @@ sizing_of(const struct mw_sizing *first, uint32_t rank)
 {
     const struct mw_sizing *sizing = first;
 
-    while (sizing->next_stage && rank / (sizing->tp * sizing->dp) > sizing->stage)
+    while (sizing->next_stage && rank >= sizing->next_stage->first_rank)
         sizing = sizing->next_stage;
     return sizing;
 }
@@ -309,6 +309,7 @@ shape_of(const struct mw_sizing *sizing)
         .context = (uint8_t)(s->cp > 1 ? s->cp_kind : 0),
         .seq = s->seq,
         .micro_batches = s->grad_accum,
+        .replicas = s->stage_replicas,
         .tiles = s->tiles,
         .token_chunks = s->logits_chunks,
         .checkpoint_interval = s->checkpoint_interval,
@@ -337,10 +338,12 @@ shape_of(const struct mw_sizing *sizing)
         .gated = mw_model_is_gated(sizing->model),
         .score_bias = sizing->model->family && sizing->model->family->score_bias,
         .dropout = sizing->model->dropout,
+        .capped_logits = sizing->model->capped_logits,
+        .capped_scores = sizing->model->capped_scores,
         .updates_in_place = mw_updates_in_place(s, sizing->hardware),
         .only_simulated = sizing->reduced_at_end || sizing->gradients_swapped ||
                           mw_updates_in_place(s, sizing->hardware) ||
-                          mw_sizing_scatters_stages(sizing),
+                          mw_sizing_scatters_stages(sizing) || mw_settings_takes_turns(s),
     };
 
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&
@@ -397,6 +400,11 @@ begin_program(struct builder *b, const struct mw_sizing *first)
 {
     b->rank = b->plan->programs[b->program].ranks.base;
     b->sizing = sizing_of(first, b->rank);
+    b->turn = (struct mw_replica){(uint32_t)b->sizing->stage, 0, 1};
+    if (mw_settings_takes_turns(&first->settings)) {
+        b->turn = mw_stage_replica(&first->settings.stage_replicas, b->rank);
+        b->dp_comm = b->stage_comms + b->turn.stage;
+    }
     g_free(b->chunks);
     b->chunks = mw_sizing_chunks(b->sizing);
     b->plan->programs[b->program].in_flight = b->sizing->micro_batches_in_flight;

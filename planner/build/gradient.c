@@ -15,7 +15,7 @@
 static bool
 last_micro_batch(const struct builder *b, const struct part *part)
 {
-    return part->visit->micro_batch == b->sizing->settings.grad_accum - 1 ||
+    return part->visit->micro_batch == mw_sizing_micro_batches(b->sizing) - 1 ||
            mw_settings_stashes(&b->sizing->settings);
 }
 
@@ -353,7 +353,7 @@ part_of_copies(struct builder *b, struct visit *visit, uint32_t number)
     *visit = (struct visit){.phase = MW_PHASE_BACKWARD,
                             .class_ = class,
                             .layer = layer,
-                            .micro_batch = (uint16_t)(b->sizing->settings.grad_accum - 1)};
+                            .micro_batch = (uint16_t)(mw_sizing_micro_batches(b->sizing) - 1)};
     return (struct part){
         .visit = visit, .tensor = &b->sizing->classes[class].tensors[index], .number = number};
 }

@@ -166,7 +166,10 @@ struct builder {
     uint32_t logits_slot;
     uint32_t stage_input, stage_output;   /* slots of the visit that is computed, or MW_NONE */
     uint32_t update_of; /* the micro-batch whose gradients alone are updated with; else 0 */
-    uint32_t carried; /* slot of what comes for the next step's first pass; MW_NONE */
+    struct mw_replica turn; /* of the rank: which micro-batches are its own */
+    uint32_t stage_comms; /* of stages whose ranks take turns: the first one's, then the others' */
+    /* Slots of what comes for the next step's first passes, and how many of them have been used. */
+    uint32_t carried, carried_count, carried_taken;
     uint32_t *operands_of; /* [slots of inputs, then of results] the micro-batch, plus 1, whose
                             * operands of weights' gradients they have */
     uint32_t reduced_all;                 /* the op that reduces all gradients; MW_NONE */
@@ -221,6 +224,8 @@ uint32_t mw_build_op(struct builder *b, int lane, uint32_t work, struct identity
 void mw_build_use(struct builder *b, uint32_t slot, enum mw_use_mode mode, enum mw_role role);
 void mw_build_after(struct builder *b, uint32_t op); /* explicit edge; MW_NONE is ignored */
 uint32_t mw_build_ring_next(struct ring *ring);
+/* The number in the step of the n-th micro-batch of this rank. */
+uint32_t mw_build_micro_batch(const struct builder *b, uint32_t n);
 
 /* --- planner/build/tables.c --- */
 void mw_build_add_lanes(struct builder *b);
@@ -320,7 +325,7 @@ void mw_checkpoint_gather(struct builder *b, int64_t group, uint32_t mb);
 /* --- planner/build/stage.c --- */
 /* Around each visit: receives what it needs from neighbouring stages, and sends what they need. */
 void mw_stage_receive(struct builder *b, uint32_t visit);
-/* Behind the last visit, where steps overlap: receives for the first pass of the next step. */
+/* Behind the last visit, where steps overlap: receives for the first passes of the next step. */
 void mw_stage_carry(struct builder *b);
 /* adds the uses to the visit's newest op */
 void mw_stage_use(struct builder *b, bool first, bool last);

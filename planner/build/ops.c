@@ -105,6 +105,23 @@ hop_match(struct builder *b, const struct mw_work *work, uint32_t micro_batch, i
 }
 
 uint32_t
+mw_build_micro_batch(const struct builder *b, uint32_t n)
+{
+    return b->turn.index + b->turn.count * n;
+}
+
+/* What is not of a micro-batch has number 0. */
+static uint32_t
+micro_batch_of(const struct builder *b, enum mw_op_kind kind, struct identity id)
+{
+    bool passes = id.phase < MW_PHASE_OPTIMIZER && kind != MW_OP_BEGIN;
+    bool own =
+        passes || (id.phase == MW_PHASE_OPTIMIZER && mw_settings_stashes(&b->sizing->settings));
+
+    return own ? mw_build_micro_batch(b, id.micro_batch) : id.micro_batch;
+}
+
+uint32_t
 mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
 {
     const struct mw_work *done = &b->plan->works[work];
@@ -113,7 +130,7 @@ mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
                        .phase = id.phase,
                        .layer =
                            id.layer < 0 ? -1 : (int32_t)mw_sizing_model_layer(b->sizing, id.layer),
-                       .micro_batch = id.micro_batch,
+                       .micro_batch = (uint16_t)micro_batch_of(b, done->kind, id),
                        .tile = id.tile,
                        .shard = id.shard,
                        .match = MW_NONE};
@@ -122,7 +139,7 @@ mw_build_op(struct builder *b, int lane, uint32_t work, struct identity id)
     if (is_met(done->kind) && !alone)
         op.match = next_match(b, done->comm);
     else if (mw_op_traits(done->kind)->joins == MW_JOINS_PAIR)
-        op.match = hop_match(b, done, id.micro_batch, op.layer);
+        op.match = hop_match(b, done, op.micro_batch, op.layer);
     uint32_t index = mw_plan_add_op(b->plan, op);
     if (b->lane_last[lane] == MW_NONE)
         mw_plan_add_dep(b->plan, b->begin_op);

@@ -191,8 +191,8 @@ static uint32_t
 read_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c)
 {
     bool gradients = gradient_tier(b, chunk) == MW_TIER_NVME;
-    int64_t bytes = mw_sizing_state_bytes(b->sizing, chunk) +
-                    (gradients ? chunk->params * b->sizing->gradient_element_bytes : 0);
+    int64_t bytes =
+        chunk->state_bytes + (gradients ? chunk->params * b->sizing->gradient_element_bytes : 0);
     uint32_t set = mw_build_ring_next(&b->slots[MW_BUFFER_STATE_PINNED]);
 
     copy_op(b, LANE_READ, MW_OP_NVME_READ, bytes, c);
@@ -210,7 +210,7 @@ stream_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32
 {
     struct mw_chunk_moves moves = mw_sizing_chunk_moves(b->sizing, chunk);
     int64_t bytes =
-        mw_sizing_state_bytes(b->sizing, chunk) +
+        chunk->state_bytes +
         (moves.gradient_streams ? chunk->params * b->sizing->gradient_element_bytes : 0);
     uint32_t slot = mw_build_ring_next(&b->slots[MW_BUFFER_STATE_GPU]);
 
@@ -232,7 +232,7 @@ static void
 return_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_t from,
              uint32_t set)
 {
-    copy_op(b, LANE_D2H, MW_OP_D2H, mw_sizing_state_bytes(b->sizing, chunk), c);
+    copy_op(b, LANE_D2H, MW_OP_D2H, chunk->state_bytes, c);
     mw_build_use(b, from, MW_USE_READ, MW_ROLE_SOURCE);
     if (set == MW_NONE)
         mw_build_use(b, b->state_home + c, MW_USE_MODIFY, MW_ROLE_STATE);
@@ -243,7 +243,7 @@ return_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32
 static void
 write_state(struct builder *b, const struct mw_chunk *chunk, uint32_t c, uint32_t set)
 {
-    int64_t bytes = mw_sizing_state_bytes(b->sizing, chunk);
+    int64_t bytes = chunk->state_bytes;
     bool committed = b->chunk_other[c] != MW_NONE;
 
     copy_op(b, LANE_WRITE, MW_OP_NVME_WRITE, bytes, c);

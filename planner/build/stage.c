@@ -9,7 +9,7 @@
 struct way {
     int receive_lane, send_lane;
     enum mw_buffer_kind input, output;
-    int32_t hop;
+    int32_t to; /* stages further */
 };
 
 static const struct way *
@@ -24,6 +24,20 @@ way_of(const struct visit *v)
     return v->phase == MW_PHASE_BACKWARD ? &backward : &forward;
 }
 
+/* How many members further a micro-batch goes: to the stage's rank with the number of this one, or
+ * to the one whose turn it is. */
+static int32_t
+hop_to(const struct builder *b, int32_t to, bool sends, uint32_t micro_batch)
+{
+    const struct mw_stage_replicas *replicas = &b->sizing->settings.stage_replicas;
+
+    if (!replicas->stages)
+        return to;
+    uint32_t stage = (uint32_t)((int32_t)b->turn.stage + (sends ? to : -to));
+    uint32_t peer = mw_stage_replicas_first(replicas, stage) + micro_batch % replicas->of[stage];
+    return sends ? (int32_t)(peer - b->rank) : (int32_t)(b->rank - peer);
+}
+
 static void
 hop(struct builder *b, const struct visit *v, bool sends, uint32_t slot)
 {
@@ -33,9 +47,10 @@ hop(struct builder *b, const struct visit *v, bool sends, uint32_t slot)
         b->sizing->element_bytes *
         mw_divide_up(b->sizing->tokens * b->sizing->model->hidden, parts ? b->sizing->tp : 1);
     struct identity id = {v->phase, v->layer, v->micro_batch, 0, 0};
+    int32_t further = hop_to(b, way->to, sends, mw_build_micro_batch(b, v->micro_batch));
 
     mw_build_op(b, sends ? way->send_lane : way->receive_lane,
-                mw_work_hop(b, sends ? MW_OP_SEND : MW_OP_RECV, way->hop, bytes), id);
+                mw_work_hop(b, sends ? MW_OP_SEND : MW_OP_RECV, further, bytes), id);
     mw_build_use(b, slot, sends ? MW_USE_READ : MW_USE_DEFINE,
                  sends ? MW_ROLE_SOURCE : MW_ROLE_DESTINATION);
 }
@@ -70,6 +85,13 @@ stays_here(const struct builder *b, const struct visit *v)
             mw_sizing_model_layer(b->sizing, v->layer) + 1 == b->sizing->model->layers);
 }
 
+/* Whether the step before has received it. */
+static bool
+is_carried(const struct builder *b, const struct visit *v)
+{
+    return v->phase == MW_PHASE_FORWARD && b->carried_taken < b->carried_count;
+}
+
 void
 mw_stage_receive(struct builder *b, uint32_t visit)
 {
@@ -79,8 +101,8 @@ mw_stage_receive(struct builder *b, uint32_t visit)
     b->stage_input = b->stage_output = MW_NONE;
     if (v->enters && comes_from_here(b, v)) {
         b->stage_input = waiting;
-    } else if (v->enters && visit == 0 && b->carried != MW_NONE) {
-        b->stage_input = b->carried;
+    } else if (v->enters && is_carried(b, v)) {
+        b->stage_input = b->carried + b->carried_taken++;
     } else if (v->enters) {
         b->stage_input = mw_build_ring_next(&b->slots[way_of(v)->input]);
         hop(b, v, false, b->stage_input);
@@ -95,8 +117,9 @@ mw_stage_receive(struct builder *b, uint32_t visit)
 void
 mw_stage_carry(struct builder *b)
 {
-    if (b->carried != MW_NONE)
-        hop(b, &b->visits[0], false, b->carried);
+    for (uint32_t visit = 0, taken = 0; taken < b->carried_count; visit++)
+        if (b->visits[visit].enters && b->visits[visit].phase == MW_PHASE_FORWARD)
+            hop(b, &b->visits[visit], false, b->carried + taken++);
 }
 
 void

@@ -111,13 +111,44 @@ mw_build_add_channels(struct builder *b)
     }
 }
 
+/* Of stages whose ranks take turns: all ranks, among which micro-batches hop, and the ranks of each
+ * stage. */
+static void
+add_comms_of_turns(struct builder *b)
+{
+    const struct mw_stage_replicas *replicas = &b->sizing->settings.stage_replicas;
+    struct mw_members alone = mw_members_of_one(0);
+    struct mw_comm world = {0};
+
+    memcpy(world.spans, alone.spans, sizeof world.spans);
+    struct mw_comm one = world;
+    world.spans[MW_AXIS_PP] = (struct mw_axis_span){1, (uint32_t)b->sizing->ranks};
+    b->tp_comm = mw_plan_add_comm(b->plan, one);
+    b->world_comm = b->pp_comm = mw_plan_add_comm(b->plan, world);
+    b->stage_comms = b->plan->comm_count;
+    for (uint32_t stage = 0; stage < replicas->stages; stage++) {
+        struct mw_comm sums = one;
+        sums.single = true;
+        sums.first = mw_stage_replicas_first(replicas, stage);
+        if (replicas->of[stage] > 1)
+            sums.spans[MW_AXIS_DP] = (struct mw_axis_span){1, replicas->of[stage]};
+        mw_plan_add_comm(b->plan, sums);
+    }
+    b->dp_comm = b->stage_comms;
+    b->copies_comm = b->rp_comm = b->cp_comm = b->ep_comm = b->replicas_comm = MW_NONE;
+}
+
 void
 mw_build_add_comms(struct builder *b)
 {
+    if (mw_settings_takes_turns(&b->sizing->settings)) {
+        add_comms_of_turns(b);
+        return;
+    }
     const struct mw_sizing *s = b->sizing;
 
     struct mw_members alone = mw_members_of_one(0);
-    struct mw_comm one;
+    struct mw_comm one = {0};
     struct mw_axis_span slices =
         s->tp > 1 ? (struct mw_axis_span){1, s->tp} : (struct mw_axis_span){0, 1};
     struct mw_axis_span data =

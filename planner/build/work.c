@@ -463,7 +463,7 @@ mw_work_update(struct builder *b, const struct mw_chunk *chunk, bool host)
 {
     struct mw_work work = blank_work(MW_OP_UPDATE, MW_OBJECT_STATE, MW_OPERATOR_NONE);
     struct draws draws = {0};
-    int64_t state = mw_sizing_state_bytes(b->sizing, chunk);
+    int64_t state = chunk->state_bytes;
     int passes = update_passes(b->sizing);
     int64_t updates = mw_sizing_updates(b->sizing);
     int64_t element = (int64_t)mw_update_bytes(&b->sizing->settings, b->sizing->hardware, 0);

@@ -89,6 +89,7 @@ static const struct mw_ds_row rows[] = {
     {"memwall.recompute_layers", DS_OWN_RECOMPUTE_LAYERS, KIND_WHOLE, 0, 0},
     {"memwall.recompute_list", DS_OWN_RECOMPUTE_LIST, KIND_LAYERS, 0, 0},
     {"memwall.stage_split", DS_OWN_STAGE_SPLIT, KIND_LAYERS, 0, 0},
+    {"memwall.stage_replicas", DS_OWN_STAGE_REPLICAS, KIND_REPLICAS, 0, 0},
     {"memwall.param_loads", DS_OWN_PARAM_LOADS, KIND_WHOLE, 0, 0},
     {"memwall.tiles", DS_OWN_TILES, KIND_WHOLE, 0, 0},
     {"memwall.logits_chunks", DS_OWN_LOGITS_CHUNKS, KIND_WHOLE, 0, 0},

@@ -47,6 +47,7 @@ enum mw_ds_key {
     DS_OWN_RECOMPUTE_LAYERS,
     DS_OWN_RECOMPUTE_LIST,
     DS_OWN_STAGE_SPLIT,
+    DS_OWN_STAGE_REPLICAS,
     DS_OWN_PARAM_LOADS,
     DS_OWN_TILES,
     DS_OWN_LOGITS_CHUNKS,
@@ -94,9 +95,10 @@ enum mw_ds_kind {
     KIND_SUM_DTYPE,
     KIND_STRATEGY,
     KIND_PLACEMENT,
-    KIND_LAYERS,  /* a set of layers, by the GQuark of its text */
-    KIND_REMOVED, /* DeepSpeed had it once, and refuses it now */
-    KIND_ANY      /* known to DeepSpeed, not examined */
+    KIND_LAYERS,   /* a set of layers, by the GQuark of its text */
+    KIND_REPLICAS, /* of stages, likewise */
+    KIND_REMOVED,  /* DeepSpeed had it once, and refuses it now */
+    KIND_ANY       /* known to DeepSpeed, not examined */
 };
 
 struct mw_ds_row {

@@ -98,6 +98,10 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     if (take_integer(file, DS_OWN_STAGE_SPLIT, &value))
         if (mw_layer_set_read(g_quark_to_string((GQuark)value), &settings->stage_begins))
             settings->stage_begins.bits[0] &= ~UINT64_C(1); /* where the first begins */
+    if (take_integer(file, DS_OWN_STAGE_REPLICAS, &value) &&
+        mw_stage_replicas_read(g_quark_to_string((GQuark)value), &settings->stage_replicas) &&
+        settings->pp == 1)
+        settings->pp = settings->stage_replicas.stages;
     /* Without overlap, or with an empty bucket, DeepSpeed's own keys say that nothing is fetched
      * ahead. */
     int64_t overlap = file->key[DS_OWN_OVERLAP].value;
@@ -199,6 +203,16 @@ add_layers(JsonBuilder *json, const char *name, const struct mw_layer_set *set)
 }
 
 static void
+add_replicas(JsonBuilder *json, const struct mw_stage_replicas *replicas)
+{
+    char text[MW_STAGE_REPLICAS_TEXT_MAX];
+
+    mw_stage_replicas_write(replicas, text);
+    if (*text)
+        add_text(json, "stage_replicas", text);
+}
+
+static void
 add_devices(JsonBuilder *json, const struct mw_settings *s)
 {
     static const char *const names[MW_STATE_COUNT] = {
@@ -234,6 +248,7 @@ mw_ds_write_own(JsonBuilder *json, const struct mw_settings *s, int64_t sets)
     add_int(json, "recompute_layers", s->recompute_layers, s->recompute_layers > 0);
     add_layers(json, "recompute_list", &s->recompute_set);
     add_layers(json, "stage_split", &s->stage_begins);
+    add_replicas(json, &s->stage_replicas);
     add_int(json, "param_loads", s->param_loads, s->param_loads == 2);
     add_int(json, "tiles", s->tiles, s->tiles > 1);
     add_int(json, "logits_chunks", s->logits_chunks, s->logits_chunks > 1);

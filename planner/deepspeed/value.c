@@ -61,6 +61,8 @@ mw_ds_accepted(const struct mw_ds_row *row)
         return g_strdup("\"gpu\", \"cpu\" or \"nvme\", or a split such as \"cpu:60GB,nvme\"");
     case KIND_LAYERS:
         return g_strdup("layers such as \"0-3,8\"");
+    case KIND_REPLICAS:
+        return g_strdup("replicas of stages such as \"2,1,1\"");
     case KIND_BOOL:
     case KIND_CPU_OFFLOAD:
         return g_strdup("true, false or \"auto\"");
@@ -190,6 +192,18 @@ read_layers(JsonNode *node, int64_t *out)
 }
 
 static bool
+read_replicas(JsonNode *node, int64_t *out)
+{
+    struct mw_stage_replicas replicas;
+
+    if (json_node_get_value_type(node) != G_TYPE_STRING ||
+        !mw_stage_replicas_read(json_node_get_string(node), &replicas))
+        return false;
+    *out = g_quark_from_string(json_node_get_string(node));
+    return true;
+}
+
+static bool
 read_strict(JsonNode *node, const struct mw_ds_row *row, int64_t *out,
             struct mw_placement *placement)
 {
@@ -220,6 +234,8 @@ read_strict(JsonNode *node, const struct mw_ds_row *row, int64_t *out,
         return read_placement(node, placement);
     case KIND_LAYERS:
         return read_layers(node, out);
+    case KIND_REPLICAS:
+        return read_replicas(node, out);
     case KIND_ANY: /* never read */
     case KIND_REMOVED:
     case KIND_CLOSED:

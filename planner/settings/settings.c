@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/number.h"
 #include "base/typed.h"
@@ -110,6 +111,8 @@ mw_settings_router_z_loss(const struct mw_settings *settings, const struct mw_mo
 double
 mw_settings_batch_gpus(const struct mw_settings *settings)
 {
+    if (mw_settings_takes_turns(settings))
+        return 1;
     return (double)settings->nodes * (double)settings->gpus_per_node / (double)settings->pp;
 }
 
@@ -314,4 +317,46 @@ mw_settings_stage_begin(const struct mw_settings *settings, int64_t layers, int6
         for (layer++; layer < layers && !mw_layer_set_has(&settings->stage_begins, layer);)
             layer++;
     return layer;
+}
+
+int64_t
+mw_settings_stage_ranks(const struct mw_settings *settings, int64_t stage)
+{
+    return mw_settings_takes_turns(settings)
+               ? settings->stage_replicas.of[stage]
+               : settings->nodes * settings->gpus_per_node / settings->tp / settings->pp;
+}
+
+int64_t
+mw_settings_stage_rank(const struct mw_settings *settings, int64_t stage)
+{
+    return mw_settings_takes_turns(settings)
+               ? mw_stage_replicas_first(&settings->stage_replicas, (uint32_t)stage)
+               : stage * settings->tp * mw_settings_stage_ranks(settings, stage);
+}
+
+int64_t
+mw_settings_stage_in_flight(const struct mw_settings *settings, int64_t stage)
+{
+    if (!mw_settings_takes_turns(settings))
+        return settings->pp - stage;
+    return mw_divide_up(mw_stage_replicas_from(&settings->stage_replicas, (uint32_t)stage),
+                        settings->stage_replicas.of[stage]);
+}
+
+/* Without a flush a step has the micro-batches in flight, and of replicas that take turns a whole
+ * number of turns. */
+int64_t
+mw_settings_batch_grain(const struct mw_settings *settings)
+{
+    int64_t turns = mw_stage_replicas_grain(&settings->stage_replicas), least = 1;
+
+    if (!mw_settings_takes_turns(settings))
+        return mw_settings_stretches(settings) > 1 || mw_settings_no_flush(settings) ? settings->pp
+                                                                                     : 1;
+    for (int64_t stage = 0; stage < settings->stage_replicas.stages; stage++)
+        if (mw_settings_no_flush(settings))
+            least = MAX(least, mw_settings_stage_in_flight(settings, stage) *
+                                   settings->stage_replicas.of[stage]);
+    return turns ? mw_round_up(least, turns) : least;
 }

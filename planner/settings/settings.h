@@ -222,6 +222,9 @@ struct mw_settings {
     /* First layers of the stages but the first; empty: layers of two stages differ by at most one;
      * layer 0 alone: the planner chooses. */
     struct mw_layer_set stage_begins;
+    struct mw_stage_replicas stage_replicas; /* ranks of each stage, which take its micro-batches in
+                              * turn: pp is their number, and grad_accum counts the micro-batches of
+                              * all together; none: as many ranks in each stage */
     int64_t virtual_stages;  /* stretches of layers that a stage has, if they are interleaved;
                                     MW_AUTO: 2 */
     int layer_order;         /* 1: all micro-batches pass a group of layers before the next group;
@@ -313,6 +316,29 @@ mw_settings_weights_later(const struct mw_settings *settings)
     return settings->pp > 1 && mw_schedule_row(settings->schedule)->weights_later;
 }
 
+/* Whether the ranks of a stage take its micro-batches in turn. */
+static inline bool
+mw_settings_takes_turns(const struct mw_settings *settings)
+{
+    return settings->stage_replicas.stages > 0;
+}
+
+/* Whether each rank has a program of its own. */
+static inline bool
+mw_settings_unfolds(const struct mw_settings *settings)
+{
+    return settings->unfold || mw_settings_takes_turns(settings);
+}
+
+/* Data-parallel ranks of a stage; of stages alike any number. */
+int64_t mw_settings_stage_ranks(const struct mw_settings *settings, int64_t stage);
+/* The first rank of a stage. */
+int64_t mw_settings_stage_rank(const struct mw_settings *settings, int64_t stage);
+/* Micro-batches that a replica of a stage has in flight: of 1F1B round robin all that the ranks
+ * from its stage on can work on, divided among the replicas (PipeDream's NOAM, Narayanan et al.,
+ * SOSP 2019, Sec. 3.2; msr-fiddle/pipedream, runtime/runtime.py, num_warmup_minibatches). */
+int64_t mw_settings_stage_in_flight(const struct mw_settings *settings, int64_t stage);
+
 /* Whether the planner is to choose where stages begin. */
 bool mw_settings_balances_stages(const struct mw_settings *settings);
 /* The first layer of a stage of a model of so many layers; that of stage pp is their number. */
@@ -328,12 +354,8 @@ mw_settings_stretches(const struct mw_settings *settings)
 }
 
 /* The micro-batches of a step are a multiple of this: interleaved stretches pass on as many of them
- * at a time as there are stages. */
-static inline int64_t
-mw_settings_batch_grain(const struct mw_settings *settings)
-{
-    return mw_settings_stretches(settings) > 1 || mw_settings_no_flush(settings) ? settings->pp : 1;
-}
+ * at a time as there are stages, and replicas of a stage take as many each. */
+int64_t mw_settings_batch_grain(const struct mw_settings *settings);
 
 static inline bool
 mw_settings_update_beside(const struct mw_settings *settings)

@@ -227,6 +227,20 @@ mw_strategy_is_simpler(enum mw_strategy one, enum mw_strategy other)
     return rows[one].complexity < rows[other].complexity;
 }
 
+enum mw_strategy
+mw_strategy_sized_as(enum mw_strategy strategy)
+{
+    for (int first = MW_STRATEGY_AUTO + 1; first < (int)strategy; first++) {
+        bool same = true;
+        for (int state = 0; state < MW_STATE_COUNT; state++)
+            same = same &&
+                   rows[first].state[state].partitioned == rows[strategy].state[state].partitioned;
+        if (same)
+            return (enum mw_strategy)first;
+    }
+    return strategy;
+}
+
 /* The strategies of more than this complexity, and those that must be named only if `named`. */
 static struct mw_strategies
 sorted(int least, bool named)

@@ -109,6 +109,8 @@ struct mw_strategies mw_strategies_all(void);
 struct mw_strategies mw_strategies_of(enum mw_strategy asked);
 /* Those of them of more complexity; for MW_STRATEGY_AUTO none. */
 struct mw_strategies mw_strategies_beyond(enum mw_strategy strategy);
+/* The first strategy that partitions the same states: plans of one placement are the same. */
+enum mw_strategy mw_strategy_sized_as(enum mw_strategy strategy);
 bool mw_strategy_is_simpler(enum mw_strategy one, enum mw_strategy other);
 
 /* "zero2, zero-offload or ddp": those for which `takes` is true; g_free it. */

@@ -308,6 +308,13 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "the first layers of all stages of a pipeline ({pp}) but the first, such as 9,20,31, or those "
      "with which the slowest stage is fastest by the FLOPs and bytes of its layers, as the last "
      "has the logits too (balanced); default even: as many layers in each, or one more"},
+    {MW_SETTINGS_SCHEDULE, "stage-replicas", MW_SETTING_REPLICAS, FIELD(stage_replicas), 0, 0,
+     "even", NULL, "even|R,R,...",
+     "give each stage of a pipeline R GPUs of its own, which take its micro-batches in turn and "
+     "sum "
+     "up their gradients, such as 2,1,1 for three stages on four GPUs (PipeDream; then {pp} is the "
+     "number of stages, and {grad-accum} counts the micro-batches of all together); default even: "
+     "as many GPUs for each, which take micro-batches of their own"},
     {MW_SETTINGS_SCHEDULE, "virtual-stages", MW_SETTING_INTEGER, FIELD(virtual_stages), 2, 1024,
      NULL, NULL, "V",
      "give each stage of a pipeline with {schedule=interleaved} V stretches of the layers instead "
@@ -983,6 +990,22 @@ read_layers(const struct mw_setting *setting, const char *text, struct mw_settin
                      setting->name, text, MW_LAYER_SET_MAX - 1);
 }
 
+/* They say how many stages there are, where nothing else does. */
+static bool
+read_replicas(const struct mw_setting *setting, const char *text, struct mw_settings *settings,
+              GError **error)
+{
+    if (!mw_stage_replicas_read(text, &settings->stage_replicas))
+        return mw_refuse(error,
+                         "{%s=%s}: must be %s, or a number of GPUs from 1 to %d for each of 2 to "
+                         "%d stages, such as 2,1,1",
+                         setting->name, text, setting->open, MW_STAGE_REPLICAS_MAX,
+                         MW_REPLICATED_STAGES_MAX);
+    if (settings->pp == 1)
+        settings->pp = settings->stage_replicas.stages;
+    return true;
+}
+
 static void
 store_number(const struct mw_setting *setting, struct mw_settings *settings, double value)
 {
@@ -1023,6 +1046,8 @@ mw_setting_read(const struct mw_setting *setting, const char *text, bool sliced,
     }
     if (setting->kind == MW_SETTING_LAYERS)
         return read_layers(setting, text, settings, error);
+    if (setting->kind == MW_SETTING_REPLICAS)
+        return read_replicas(setting, text, settings, error);
     if (setting->kind == MW_SETTING_NAME) {
         settings->critic = g_intern_string(text);
         return true;

@@ -26,6 +26,7 @@ enum mw_setting_kind {
     MW_SETTING_GATE,      /* a name of plan/gates.h */
     MW_SETTING_DROPS,     /* a schedule of layers (drops.h) */
     MW_SETTING_LAYERS,    /* a set of layers: 0-3,8 */
+    MW_SETTING_REPLICAS,  /* of each stage of a pipeline: 2,1,1 */
     MW_SETTING_NAME,      /* of a model */
     MW_SETTING_TRAIN      /* names of operators, and adapters: lora:RANK[@OPERATOR|MATRIX+...] */
 };
@@ -62,7 +63,7 @@ struct mw_setting {
                                               * MW_SETTING_TRAIN: operators follow */
 };
 
-#define MW_SETTINGS_COUNT 66
+#define MW_SETTINGS_COUNT 67
 
 extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
 extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];

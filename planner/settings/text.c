@@ -56,6 +56,15 @@ depths_text(const struct mw_settings *settings)
 }
 
 static char *
+replicas_text(const char *field)
+{
+    char text[MW_STAGE_REPLICAS_TEXT_MAX];
+
+    mw_stage_replicas_write((const struct mw_stage_replicas *)(const void *)field, text);
+    return g_strdup(text);
+}
+
+static char *
 layers_text(const char *field)
 {
     char text[MW_LAYER_SET_TEXT_MAX];
@@ -103,6 +112,8 @@ mw_setting_text(const struct mw_setting *setting, const struct mw_settings *sett
         return setting->choices && mw_settings_balances_stages(settings)
                    ? g_strdup(setting->choices->name)
                    : layers_text(field);
+    case MW_SETTING_REPLICAS:
+        return replicas_text(field);
     case MW_SETTING_TRAIN:
         return mw_setting_trained_text(&settings->trained);
     }

@@ -24,6 +24,7 @@ static const struct {
     [MW_BESIDE_FROZEN] = {MW_TIER_GPU, "frozen weights in fp32"},
     [MW_BESIDE_MOMENTS] = {MW_TIER_GPU, "more moments"},
     [MW_BESIDE_ADDED] = {MW_TIER_GPU, "gradients to be added up"},
+    [MW_BESIDE_BLOCKS] = {MW_TIER_GPU, "whole blocks"},
     [MW_BESIDE_ALLOCATOR] = {MW_TIER_GPU, "loss of its allocator"},
     [MW_BESIDE_HOST_GRADIENTS] = {MW_TIER_CPU, "more host gradients"},
     [MW_BESIDE_HOST_PARAMETERS] = {MW_TIER_CPU, "updated host parameters"},
@@ -177,17 +178,19 @@ more_logits(const struct mw_sizing *sizing)
 }
 
 /* A softmax in fp32 keeps its result beside the one in 16 bits that the product with the values
- * reads.  With dropout the plan has two of the latter, of which such a softmax needs one alone. */
+ * reads.  With dropout the plan has two of the latter, of which such a softmax needs one alone.
+ * A cap keeps one of its own. */
 static double
 more_scores(const struct mw_sizing *sizing)
 {
     double softmax = sizing->hardware->memory_use.bytes_per_softmax;
     double planned = sizing->model->dropout ? (double)sizing->element_bytes : 0;
+    double more = softmax > (double)sizing->element_bytes ? softmax - planned : 0;
 
-    if (softmax <= (double)sizing->element_bytes || !mw_sizing_activation_sets(sizing))
+    if (!mw_sizing_activation_sets(sizing))
         return 0;
-    return (softmax - planned) * (double)mw_sizing_kept_scores(sizing) *
-           (double)mw_sizing_activation_sets(sizing);
+    return (more + sizing->hardware->memory_use.bytes_per_cap) *
+           (double)mw_sizing_kept_scores(sizing) * (double)mw_sizing_activation_sets(sizing);
 }
 
 /* Of what the software keeps more than the plan, what is of a group alone: no other layers keep
@@ -265,6 +268,27 @@ kept_layers(const struct mw_sizing *sizing)
     return (double)(mw_sizing_activation_sets(sizing) * layers);
 }
 
+/* What adapters and frozen layers keep more; and of the group that is in backward, whose first
+ * layer has its checkpoint for an input that is kept as it comes. */
+static double
+more_of_adapters(const struct mw_sizing *sizing, double *of_group)
+{
+    double each = mw_sizing_adapted_kept(sizing);
+    struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
+    bool groups = sizing->settings.checkpoint_interval > 0;
+    double layers = groups ? (double)mw_recomputed_largest(&recomputed) : 0;
+    double stream = (double)mw_sizing_stream_bytes(sizing);
+    double entering =
+        groups && stream > (double)sizing->element_bytes ? of_stream(sizing, stream) : 0;
+    double sets = (double)MAX(1, mw_sizing_activation_sets(sizing));
+    double planned = (double)sizing->ledger[MW_TIER_GPU][MW_PURPOSE_ACTIVATIONS] / sets -
+                     (double)(sizing->stored_bytes + mw_sizing_group_bytes(sizing));
+    double passing = mw_sizing_adapted_passing(sizing) - fmax(0, planned);
+
+    *of_group = fmax(0, layers * each - entering + passing);
+    return *of_group + kept_layers(sizing) * each;
+}
+
 /* Of layers that keep activations; and, if the profile says how much is kept, of the group that
  * backward recomputes.  What passes between operators is not kept. */
 static double
@@ -280,6 +304,8 @@ more_activations(const struct mw_sizing *sizing, double *of_group)
     *of_group = 0;
     if (mw_settings_keeps_whole(&sizing->settings) || sizing->settings.forward_only)
         return 0;
+    if (mw_sizing_counts_adapters(sizing))
+        return more_of_adapters(sizing, of_group);
     *of_group = wider_streams(sizing) + (groups ? wider_products(sizing) : 0) +
                 behind * wider_layer(sizing) + (groups && says ? more * group_at_rest(sizing) : 0);
     return *of_group + more * kept + kept_layers(sizing) * wider_layer(sizing);
@@ -303,78 +329,95 @@ freed_for_update(const struct mw_sizing *sizing)
     return mw_settings_update_apart(&sizing->settings) ? 0 : bytes;
 }
 
-/* Of so many parameters of a rank, those of one tensor. */
-static double
-of_one_tensor(const struct mw_sizing *sizing, double params)
-{
-    int64_t ranks = sizing->optimizer_partitioned ? sizing->shards : 1;
-
-    return fmin(params, (double)mw_sizing_largest_trained(sizing, ranks));
-}
-
 /* Of a rank's state on the GPU, what is updated in one piece: all of it, a sub-group's where
  * parameters are partitioned and the software has these, or one tensor's where each is updated
  * alone beside backward (LOMO, arXiv 2306.09782, Sec. 3.1; a hook of each parameter, PyTorch's
  * tutorial "How to save memory by fusing the optimizer step into the backward pass"). */
 static double
-updated_at_once(const struct mw_sizing *sizing, double params)
+updated_at_once(const struct mw_sizing *sizing, double params, double tensor)
 {
     double group = sizing->hardware->memory_use.update_sub_group;
 
     if (mw_settings_update_beside(&sizing->settings))
-        return of_one_tensor(sizing, params);
+        return fmin(params, tensor);
     return sizing->params_partitioned && group > 0
                ? fmin(params, fmax(group, (double)sizing->settings.optimizer_chunk))
                : params;
 }
 
-/* What an update copies of so many parameters that its optimizer has on the GPU; whole: of all that
- * are updated at once, and else of one tensor. */
+/* What an update copies of so many parameters. */
 static double
-copied_bytes(const struct mw_sizing *sizing, int optimizer, double params, bool whole)
+copied_bytes(const struct mw_sizing *sizing, int optimizer, double params)
 {
     const struct mw_update_copies *copies = &mw_optimizer_row(optimizer)->copies;
     double share = copies->fuses ? sizing->hardware->memory_use.foreach_share : 1;
 
-    if (!copies->count)
-        return 0;
-    params = whole ? updated_at_once(sizing, params) : of_one_tensor(sizing, params);
-    return share * copies->count * (double)mw_dtype_element_bytes(copies->dtype) * params;
+    return copies->count
+               ? share * copies->count * (double)mw_dtype_element_bytes(copies->dtype) * params
+               : 0;
 }
 
-/* Muon takes matrix after matrix, and leaves what is no matrix of a layer to AdamW. */
+/* Of so many that its optimizer has on the GPU, in tensors of no more than that.  Muon takes matrix
+ * after matrix, and leaves what is no matrix of a layer to AdamW. */
 static double
-copied_parameters(const struct mw_sizing *sizing, double params)
+copied_parameters(const struct mw_sizing *sizing, double params, double tensor)
 {
     int optimizer = sizing->settings.optimizer;
     double matrices = (double)sizing->shard_matrix_params;
     bool flat = sizing->hardware->memory_use.updates_flat_tensor;
 
     if (!mw_optimizer_orthogonalizes(optimizer))
-        return copied_bytes(sizing, optimizer, params,
-                            flat || mw_optimizer_row(optimizer)->copies.of_list);
-    return fmax(copied_bytes(sizing, MW_OPTIMIZER_ADAMW, fmax(0, params - matrices), true),
-                copied_bytes(sizing, optimizer, fmin(params, matrices), false));
+        return copied_bytes(sizing, optimizer,
+                            flat || mw_optimizer_row(optimizer)->copies.of_list
+                                ? updated_at_once(sizing, params, tensor)
+                                : fmin(params, tensor));
+    return fmax(copied_bytes(sizing, MW_OPTIMIZER_ADAMW,
+                             updated_at_once(sizing, fmax(0, params - matrices), tensor)),
+                copied_bytes(sizing, optimizer, fmin(fmin(params, matrices), tensor)));
+}
+
+/* Of a gradient with its copies, as the update takes it. */
+static double
+updated_gradient_bytes(const struct mw_sizing *sizing)
+{
+    const struct mw_memory_use *use = &sizing->hardware->memory_use;
+    bool whole = !sizing->optimizer_partitioned && use->update_bytes_per_whole_gradient > 0;
+
+    return whole ? use->update_bytes_per_whole_gradient : use->update_bytes_per_gradient;
 }
 
 /* Gradients of another type than the one that they are kept in, 16 bits: of an fp32 parameter. */
 static double
 copied_gradients(const struct mw_sizing *sizing, double params)
 {
-    double more = sizing->hardware->memory_use.update_bytes_per_gradient - gradient_bytes(sizing);
+    double more = updated_gradient_bytes(sizing) - gradient_bytes(sizing);
     bool wider = sizing->settings.dtype != MW_DTYPE_FP32 &&
                  mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
 
     return wider ? fmax(0, more) * params : 0;
 }
 
+double
+mw_sizing_update_copies(const struct mw_sizing *sizing, int64_t largest)
+{
+    double params = mw_sizing_state_elements(sizing, MW_TIER_GPU), tensor = (double)largest;
+
+    return copied_gradients(sizing, updated_at_once(sizing, params, tensor)) +
+           copied_parameters(sizing, params, tensor);
+}
+
+int64_t
+mw_sizing_updaters(const struct mw_sizing *sizing)
+{
+    return sizing->optimizer_partitioned ? sizing->shards : 1;
+}
+
 /* The update of state on the GPU, in one piece. */
 static double
 update_copies(const struct mw_sizing *sizing)
 {
-    double params = mw_sizing_state_elements(sizing, MW_TIER_GPU);
-    double copies = copied_gradients(sizing, updated_at_once(sizing, params)) +
-                    copied_parameters(sizing, params);
+    double copies = mw_sizing_update_copies(
+        sizing, mw_sizing_largest_trained(sizing, mw_sizing_updaters(sizing)));
 
     if (mw_sizing_has_moments(sizing))
         return copies;
@@ -440,7 +483,7 @@ flat_sum_bytes(const struct mw_sizing *sizing)
 static double
 bytes_per_host_sum(const struct mw_sizing *sizing)
 {
-    return !sizing->params_partitioned && sizing->settings.grad_accum > 1
+    return !sizing->params_partitioned && mw_sizing_micro_batches(sizing) > 1
                ? sizing->hardware->memory_use.host_bytes_per_sum
                : 0;
 }
@@ -594,6 +637,7 @@ mw_sizing_set_beside(struct mw_sizing *sizing)
         [MW_BESIDE_CASTS] = cast_copies(sizing),
         [MW_BESIDE_FROZEN] = frozen_in_fp32(sizing),
         [MW_BESIDE_ADDED] = mw_sizing_added_gradients(sizing),
+        [MW_BESIDE_BLOCKS] = mw_sizing_more_blocks(sizing),
         [MW_BESIDE_ACTIVATIONS] = activations + more_scores(sizing),
     };
     for (int what = 0; what < MW_BESIDE_COUNT; what++) {

@@ -224,7 +224,7 @@ lacks_input_of_down(const struct mw_sizing *sizing)
 static int64_t
 set_operands_of_weights(struct mw_sizing *sizing)
 {
-    int64_t all = MAX(1, sizing->settings.grad_accum), inputs = 0, results = 0;
+    int64_t all = MAX(1, mw_sizing_micro_batches(sizing)), inputs = 0, results = 0;
     int64_t waiting = mw_sizing_weights_behind(sizing);
 
     if (!mw_settings_weights_later(&sizing->settings))
@@ -288,6 +288,19 @@ version_bytes(const struct mw_sizing *sizing)
     return bytes;
 }
 
+/* Without a flush, gradients beyond one that a rank has made before the stage before begins its
+ * step: while each rank of that one takes its last micro-batch back, this one takes its part of as
+ * many, which wait here. */
+static int64_t
+gradients_waiting(const struct mw_sizing *sizing)
+{
+    const struct mw_settings *settings = &sizing->settings;
+
+    if (!mw_settings_no_flush(settings) || !mw_settings_takes_turns(settings) || !sizing->stage)
+        return 0;
+    return mw_divide_up(mw_settings_stage_ranks(settings, sizing->stage - 1), sizing->dp) - 1;
+}
+
 /* A stage gets all tokens' activations from the previous stage, and their gradients from the
  * next. */
 static void
@@ -299,7 +312,7 @@ set_stage(struct mw_sizing *sizing)
 
     bool on = mw_settings_no_flush(&sizing->settings);
 
-    if (on) { /* what has come for the next step's first pass waits in a slot of its own */
+    if (on) { /* what has come for the next step's first passes waits in slots of its own */
         bool stashes = mw_settings_stashes(&sizing->settings);
         set(sizing, MW_BUFFER_VERSIONS, stashes ? mw_sizing_versions(sizing) - 1 : 1,
             version_bytes(sizing));
@@ -307,12 +320,12 @@ set_stage(struct mw_sizing *sizing)
         sizing->buffers[MW_BUFFER_STAGE_INPUT].persistent = true;
     }
     if (mw_settings_layer_order(&sizing->settings) && (ends || sizing->checkpoint_count > 1))
-        set(sizing, MW_BUFFER_BOUNDARIES, sizing->settings.grad_accum, bytes);
+        set(sizing, MW_BUFFER_BOUNDARIES, mw_sizing_micro_batches(sizing), bytes);
     if (mw_sizing_waits_for_logits(sizing))
         set(sizing, MW_BUFFER_BOUNDARIES, sizing->micro_batches_in_flight, bytes);
     if (sizing->stage > 0 || sizing->stretches > 1) {
-        set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING + on, bytes);
-        set(sizing, MW_BUFFER_STAGE_GRADIENT_OUTPUT, STAGE_RING, bytes);
+        set(sizing, MW_BUFFER_STAGE_INPUT, STAGE_RING + mw_sizing_carried(sizing, 0), bytes);
+        set(sizing, MW_BUFFER_STAGE_GRADIENT_OUTPUT, STAGE_RING + gradients_waiting(sizing), bytes);
     }
     if (sizing->stage + 1 < sizing->pp || sizing->stretches > 1) {
         set(sizing, MW_BUFFER_STAGE_OUTPUT, STAGE_RING, bytes);
@@ -345,7 +358,7 @@ survey_chunk(const struct mw_sizing *sizing, struct survey *survey, const struct
 
     survey->chunks[chunk->tier] = true;
     survey->chunk_params = MAX(survey->chunk_params, chunk->params);
-    survey->state_bytes = MAX(survey->state_bytes, mw_sizing_state_bytes(sizing, chunk));
+    survey->state_bytes = MAX(survey->state_bytes, chunk->state_bytes);
     survey->gradient_with_state |=
         chunk->tier == MW_TIER_NVME && sizing->gradient_home[chunk->first_tensor] == MW_TIER_NVME;
     survey->moves.state_streams |= moves.state_streams;
@@ -666,7 +679,7 @@ set_gradients(struct mw_sizing *sizing, const struct survey *survey)
         (sizing->gradient_home[0] != MW_TIER_GPU || reduced || sums))
         set(sizing, MW_BUFFER_GRADIENTS_TIED,
             embedding->tiles *
-                (mw_settings_layer_order(&sizing->settings) ? sizing->settings.grad_accum : 1),
+                (mw_settings_layer_order(&sizing->settings) ? mw_sizing_micro_batches(sizing) : 1),
             element * embedding->tile_params);
     if (reduced && (offloaded || sums))
         set_gradient_rings(sizing, survey, MW_BUFFER_GRADIENTS_SHARD, MW_GRADIENT_RING,
@@ -826,7 +839,7 @@ unsaved_bytes(const struct mw_sizing *sizing)
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
         const struct mw_chunk *chunk = &sizing->run_chunks[c];
         if (chunk->tier != MW_TIER_NVME)
-            bytes += chunk->times * mw_divide_up(mw_sizing_state_bytes(sizing, chunk), sharers);
+            bytes += chunk->times * mw_divide_up(chunk->state_bytes, sharers);
     }
     for (uint32_t t = 0; t < sizing->tensor_count; t++) {
         const struct mw_unit_tensor *tensor = mw_sizing_tensor(sizing, t);

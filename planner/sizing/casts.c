@@ -147,7 +147,7 @@ bool
 mw_sizing_casts_are_apart(const struct mw_sizing *sizing)
 {
     return mw_sizing_autocasts(sizing) &&
-           (lacks_16_bits(sizing) || sizing->settings.grad_accum > 1);
+           (lacks_16_bits(sizing) || mw_sizing_micro_batches(sizing) > 1);
 }
 
 double

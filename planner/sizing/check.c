@@ -262,6 +262,88 @@ check_stretches(const struct mw_model *model, const struct mw_settings *s, GErro
                      s->grad_accum, pp, batches);
 }
 
+/* --- stages whose ranks take turns ------------------------------------------------------------ */
+
+/* The nearest numbers of replicas that are `ranks` in all: what is missing or too much comes from
+ * the stages that have most, the first of them first.  "": there are fewer ranks than stages. */
+static char *
+nearest_replicas(struct mw_stage_replicas it, int64_t ranks)
+{
+    char text[MW_STAGE_REPLICAS_TEXT_MAX];
+
+    if (ranks < it.stages)
+        return g_strdup("");
+    while (mw_stage_replicas_from(&it, 0) != ranks) {
+        uint32_t most = 0;
+        for (uint32_t stage = 1; stage < it.stages; stage++)
+            if (it.of[stage] > it.of[most])
+                most = stage;
+        int64_t more = ranks - mw_stage_replicas_from(&it, 0);
+        if (more > 0 && it.of[most] + more > MW_STAGE_REPLICAS_MAX)
+            return g_strdup("");
+        it.of[most] = (uint16_t)(more > 0 ? it.of[most] + more : it.of[most] - 1);
+    }
+    mw_stage_replicas_write(&it, text);
+    return g_strdup(text);
+}
+
+/* Each replica of a stage has as many micro-batches, and without a flush at least as many as it has
+ * in flight. */
+static bool
+check_turns_batch(const struct mw_settings *s, GError **error)
+{
+    int64_t turns = mw_stage_replicas_grain(&s->stage_replicas);
+    int64_t least = mw_settings_batch_grain(s), asked = s->grad_accum;
+    g_autofree char *text = mw_setting_text(mw_setting_find("stage-replicas"), s);
+
+    if (!turns)
+        return mw_refuse(error,
+                         "{stage-replicas=%s}: a step would have more than %d micro-batches, of "
+                         "which all replicas of a stage take as many; give numbers that divide "
+                         "each other",
+                         text, MW_PLAN_MICRO_BATCHES_MAX);
+    if (asked == MW_AUTO || (asked % turns == 0 && asked >= least))
+        return true;
+    bool global = s->global_batch != MW_AUTO;
+    int64_t each = global ? s->global_batch / asked : 1;
+    g_autofree char *nearest = asked < least ? g_strdup_printf("%" G_GINT64_FORMAT, least * each)
+                                             : nearest_multiples(asked * each, turns * each);
+    g_autofree char *which = mw_spelled(global ? "{global-batch}" : "{grad-accum}");
+    return mw_refuse(error,
+                     "{stage-replicas=%s}: the replicas of each stage take as many of the "
+                     "micro-batches each%s, and there are %" G_GINT64_FORMAT "; give %s of %s",
+                     text,
+                     mw_settings_no_flush(s) ? ", and at least those that they have in flight" : "",
+                     asked, which, nearest);
+}
+
+static bool
+check_turns(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    int64_t ranks = s->nodes * s->gpus_per_node;
+    uint32_t asked = mw_stage_replicas_from(&s->stage_replicas, 0);
+    g_autofree char *text = mw_setting_text(mw_setting_find("stage-replicas"), s);
+
+    if (s->pp != s->stage_replicas.stages)
+        return mw_refuse(error,
+                         "{pp=%" G_GINT64_FORMAT "}: {stage-replicas=%s} is of %u stages; give "
+                         "{pp=%u}, or leave it out",
+                         s->pp, text, s->stage_replicas.stages, s->stage_replicas.stages);
+    if (s->pp > model->layers)
+        return mw_refuse(error,
+                         "{stage-replicas=%s}: is of %" G_GINT64_FORMAT
+                         " stages, and model %s has %" G_GINT64_FORMAT
+                         " layers, one or more for each; give %" G_GINT64_FORMAT " stages at most",
+                         text, s->pp, model->name, model->layers, model->layers);
+    if (asked == ranks)
+        return check_turns_batch(s, error);
+    g_autofree char *nearest = nearest_replicas(s->stage_replicas, ranks);
+    return mw_refuse(error,
+                     "{stage-replicas=%s}: takes %u GPUs, and there are %" G_GINT64_FORMAT
+                     "; give %s%s%u GPUs ({nodes} times {gpus})",
+                     text, asked, ranks, nearest, *nearest ? ", or " : "", asked);
+}
+
 /* Whether so many stages have ranks, layers, and nodes or parts of nodes of their own. */
 static bool
 can_stage(const struct mw_model *model, const struct mw_settings *s, int64_t pp)
@@ -285,6 +367,24 @@ nearest_stages(const struct mw_model *model, const struct mw_settings *s)
     return proposed(below, above, most, "1");
 }
 
+/* What no stage does whatever its ranks do. */
+static bool
+check_order(const struct mw_settings *settings, GError **error)
+{
+    if (settings->dpu_start != MW_AUTO)
+        return mw_refuse(error,
+                         "{pp=%" G_GINT64_FORMAT
+                         "}: a pipeline cannot delay updates; leave out {dpu-start}",
+                         settings->pp);
+    if (settings->overlap && !settings->serialize)
+        return true;
+    return mw_refuse(
+        error,
+        "{pp=%" G_GINT64_FORMAT
+        "}: without overlap, stages would wait for each other forever; give {overlap=on}",
+        settings->pp);
+}
+
 /* Refuses what a pipeline cannot do yet, in one line each. */
 static bool
 check_pipeline(const struct mw_model *model, const struct mw_settings *settings, GError **error)
@@ -293,6 +393,9 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
 
     if (pp == 1)
         return true;
+    if (mw_settings_takes_turns(settings))
+        return check_turns(model, settings, error) && check_split(model, settings, error) &&
+               check_order(settings, error);
     g_autofree char *nearest = nearest_stages(model, settings);
     if (ranks % (settings->tp * pp))
         return mw_refuse(error,
@@ -315,17 +418,8 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
     if (!check_copies(model, settings, error) || !check_stretches(model, settings, error) ||
         !check_split(model, settings, error))
         return false;
-    if (settings->dpu_start != MW_AUTO)
-        return mw_refuse(error,
-                         "{pp=%" G_GINT64_FORMAT
-                         "}: a pipeline cannot delay updates; leave out {dpu-start}",
-                         pp);
-    if (!settings->overlap || settings->serialize)
-        return mw_refuse(
-            error,
-            "{pp=%" G_GINT64_FORMAT
-            "}: without overlap, stages would wait for each other forever; give {overlap=on}",
-            pp);
+    if (!check_order(settings, error))
+        return false;
     if (settings->partition == MW_PARTITION_OWNER && ranks > settings->tp * pp)
         return mw_refuse(error, "{pp=%" G_GINT64_FORMAT "}: needs {partition=bandwidth}", pp);
     return true;
@@ -757,7 +851,7 @@ check_shape(const struct mw_model *model, const struct mw_hardware *hardware,
 {
     struct mw_shape shape = mw_sizing_shape(model, settings, hardware);
 
-    return mw_model_walk_checked(model, &shape, walk, error);
+    return mw_sizing_walk(model, &shape, walk, error);
 }
 
 bool

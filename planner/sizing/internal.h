@@ -29,6 +29,10 @@ bool mw_sizing_check(const struct mw_model *model, const struct mw_hardware *har
                      const struct mw_settings *settings, struct mw_model_walk *walk,
                      GError **error);
 
+/* As mw_model_walk_checked; the thread remembers the last ones. */
+bool mw_sizing_walk(const struct mw_model *model, const struct mw_shape *shape,
+                    struct mw_model_walk *walk, GError **error);
+
 /* The part of the check that does not depend on the machine. */
 bool mw_sizing_check_settings(const struct mw_model *model, const struct mw_settings *settings,
                               GError **error);
@@ -73,10 +77,14 @@ bool mw_sizing_owners_broadcast(const struct mw_sizing *sizing);
 int64_t mw_sizing_carried_params(const struct mw_sizing *sizing,
                                  const struct mw_unit_tensor *tensor);
 
-/* Bytes of the home of a tensor's parameters or gradients, and of a chunk's state. */
+/* Elements of a trained tensor's state on one rank; of them those that Muon updates. */
+int64_t mw_sizing_state_of_rank(const struct mw_sizing *sizing,
+                                const struct mw_unit_tensor *tensor);
+int64_t mw_sizing_matrices_of_rank(const struct mw_sizing *sizing,
+                                   const struct mw_unit_tensor *tensor);
+/* Bytes of the home of a tensor's parameters or gradients. */
 int64_t mw_sizing_home_bytes(const struct mw_sizing *sizing, enum mw_buffer_kind kind,
                              const struct mw_unit_tensor *tensor);
-int64_t mw_sizing_state_bytes(const struct mw_sizing *sizing, const struct mw_chunk *chunk);
 
 /* Whether homes of the state lie in several tiers; else all lie in the first one's. */
 bool mw_sizing_splits(const struct mw_sizing *sizing, enum mw_state state);
@@ -146,6 +154,13 @@ int64_t mw_sizing_stream_bytes(const struct mw_sizing *sizing);
 bool mw_sizing_casts_are_apart(const struct mw_sizing *sizing);
 double mw_sizing_layer_casts(const struct mw_sizing *sizing);
 double mw_sizing_logits_cast(const struct mw_sizing *sizing);
+/* --- planner/sizing/adapters.c --- */
+/* Whether what adapters and frozen layers keep is counted one by one, in place of a multiple of the
+ * plan's; bytes that a layer keeps more than the plan has, and all that there is beside what it
+ * keeps while its backward runs. */
+bool mw_sizing_counts_adapters(const struct mw_sizing *sizing);
+double mw_sizing_adapted_kept(const struct mw_sizing *sizing);
+double mw_sizing_adapted_passing(const struct mw_sizing *sizing);
 /* --- planner/sizing/moments.c --- */
 /* Parameters of the embedding, if it is trained. */
 double mw_sizing_trained_embedding(const struct mw_sizing *sizing);
@@ -160,8 +175,32 @@ double mw_sizing_added_gradients(const struct mw_sizing *sizing);
 /* Share of layers whose activations are kept: all without recomputation. */
 double mw_sizing_kept_share(const struct mw_sizing *sizing);
 
+/* --- planner/sizing/blocks.c --- */
+/* Whether the software gathers and reduces whole blocks; bytes of parameters and gradients that are
+ * on their way then, when backward is there; those of the plan's buffers, for which they stand; and
+ * by how much they are more, at most. */
+enum mw_block_moment {
+    MW_BLOCKS_LOSS,
+    MW_BLOCKS_LOGITS,     /* the product's backward */
+    MW_BLOCKS_LAST_LAYER, /* with which backward of layers begins */
+    MW_BLOCKS_LAYER,
+    MW_BLOCKS_HEAD, /* the embedding's backward */
+    MW_BLOCK_MOMENT_COUNT
+};
+struct mw_blocks {
+    double params, gradients;
+};
+bool mw_sizing_has_blocks(const struct mw_sizing *sizing);
+struct mw_blocks mw_sizing_blocks(const struct mw_sizing *sizing, enum mw_block_moment moment);
+struct mw_blocks mw_sizing_planned_blocks(const struct mw_sizing *sizing);
+double mw_sizing_more_blocks(const struct mw_sizing *sizing);
+
 /* Sets what the software takes beside the slots, once these are summed up. */
 void mw_sizing_set_beside(struct mw_sizing *sizing);
+/* Bytes that an update on the GPU copies, of a rank's parts of parameters of which the largest has
+ * so many elements; and the ranks that share the state. */
+double mw_sizing_update_copies(const struct mw_sizing *sizing, int64_t largest);
+int64_t mw_sizing_updaters(const struct mw_sizing *sizing);
 /* Sums it up, reads what each tier has, and sets the verdict. */
 void mw_sizing_sum_ledger(struct mw_sizing *sizing);
 /* Adds slots to a buffer of a sizing that is summed up. */

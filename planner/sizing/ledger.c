@@ -51,8 +51,7 @@ list_chunks(const struct mw_sizing *sizing, enum mw_buffer_kind kind, struct mw_
 
     for (uint32_t c = 0; c < sizing->chunk_count; c++)
         if (kind == MW_BUFFER_STATE || mw_sizing_commits_chunk(sizing, &chunks[c]))
-            *slots++ =
-                (struct mw_sized_slot){chunks[c].tier, mw_sizing_state_bytes(sizing, &chunks[c])};
+            *slots++ = (struct mw_sized_slot){chunks[c].tier, chunks[c].state_bytes};
 }
 
 struct mw_sized_slot *
@@ -190,7 +189,7 @@ add_chunks(struct mw_sizing *sizing)
 {
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++) {
         const struct mw_chunk *chunk = &sizing->run_chunks[c];
-        int64_t bytes = mw_sizing_state_bytes(sizing, chunk);
+        int64_t bytes = chunk->state_bytes;
         add_slots(sizing, MW_BUFFER_STATE, chunk->tier, bytes, chunk->times);
         if (mw_sizing_commits_chunk(sizing, chunk))
             add_slots(sizing, MW_BUFFER_STATE_OTHER, chunk->tier, bytes, chunk->times);

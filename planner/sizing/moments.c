@@ -53,7 +53,8 @@ mw_sizing_gradients_stay(const struct mw_sizing *sizing)
     int stay = sizing->hardware->memory_use.gradients_stay;
 
     return !mw_sizing_has_moments(sizing) || stay == MW_STAY_ALWAYS ||
-           (stay == MW_STAY_PARTITIONED && sizing->params_partitioned) || s->grad_accum > 1 ||
+           (stay == MW_STAY_PARTITIONED && sizing->params_partitioned) ||
+           mw_sizing_micro_batches(sizing) > 1 ||
            (mw_settings_update_beside(s) && !frees_tensors(sizing)) ||
            mw_sizing_splits(sizing, MW_STATE_GRADIENTS);
 }
@@ -78,7 +79,7 @@ adds_to_sums(const struct mw_sizing *sizing)
 {
     bool reduced = sizing->gradients_partitioned && sizing->shards > 1;
 
-    return mw_sizing_has_moments(sizing) && sizing->settings.grad_accum > 1 && !reduced &&
+    return mw_sizing_has_moments(sizing) && mw_sizing_micro_batches(sizing) > 1 && !reduced &&
            sizing->hardware->memory_use.gradients_stay != MW_STAY_ALWAYS && sizing->tensor_count &&
            sizing->gradient_home[0] == MW_TIER_GPU && !mw_sizing_splits(sizing, MW_STATE_GRADIENTS);
 }
@@ -157,6 +158,7 @@ enum { /* of the ledger, then of what the software has beside it */
        PARAMETERS,
        GRADIENTS,
        GRADIENT_BUFFERS,
+       PARAMETER_BUFFERS,
        OPTIMIZER_BUFFERS,
        LEDGER_KINDS,
        BUCKETS = LEDGER_KINDS,
@@ -167,6 +169,7 @@ enum { /* of the ledger, then of what the software has beside it */
        MORE_ACTIVATIONS,
        CASTS,
        ADDED,
+       BLOCKS,
        KINDS
 };
 static const int names[KINDS] = {
@@ -177,6 +180,7 @@ static const int names[KINDS] = {
     [PARAMETERS] = MW_PURPOSE_PARAMETERS,
     [GRADIENTS] = MW_PURPOSE_GRADIENTS,
     [GRADIENT_BUFFERS] = MW_PURPOSE_GRADIENT_BUFFERS,
+    [PARAMETER_BUFFERS] = MW_PURPOSE_PARAMETER_BUFFERS,
     [OPTIMIZER_BUFFERS] = MW_PURPOSE_OPTIMIZER_BUFFERS,
     [BUCKETS] = MW_BESIDE_BUCKETS,
     [WIDER_GRADIENTS] = MW_BESIDE_GRADIENTS,
@@ -186,6 +190,7 @@ static const int names[KINDS] = {
     [MORE_ACTIVATIONS] = MW_BESIDE_ACTIVATIONS,
     [CASTS] = MW_BESIDE_CASTS,
     [ADDED] = MW_BESIDE_ADDED,
+    [BLOCKS] = MW_BESIDE_BLOCKS,
 };
 
 struct moment { /* bytes that are alive */
@@ -282,13 +287,44 @@ take_casts(const struct step *step, struct moment *moment, bool forward, double 
         moment->of[CASTS] = step->casts * fmin(1, share + step->group);
 }
 
-/* Where the update runs beside backward it may be anywhere. */
+/* Of the plan's buffers for parts what whole blocks need then, and what these need beyond them. */
+static void
+take_blocks(const struct step *step, struct moment *moment, enum mw_block_moment when)
+{
+    if (!mw_sizing_has_blocks(step->sizing))
+        return;
+    struct mw_blocks plan = mw_sizing_planned_blocks(step->sizing);
+    struct mw_blocks blocks = mw_sizing_blocks(step->sizing, when);
+    moment->of[PARAMETER_BUFFERS] -= fmax(0, plan.params - blocks.params);
+    moment->of[GRADIENT_BUFFERS] = fmin(moment->of[GRADIENT_BUFFERS], blocks.gradients);
+    moment->of[BLOCKS] =
+        fmax(0, blocks.params - plan.params) + fmax(0, blocks.gradients - plan.gradients);
+}
+
+/* Beside backward a tensor is updated where its gradient is made: of these classes, from one to
+ * another.  What the plan has for it may be anywhere. */
+static void
+take_update(const struct step *step, struct moment *moment, int first, int last)
+{
+    const struct mw_sizing *sizing = step->sizing;
+    int64_t largest = 0;
+
+    moment->of[UPDATE] = 0;
+    if (!mw_settings_update_beside(&sizing->settings)) {
+        moment->of[OPTIMIZER_BUFFERS] = 0;
+        return;
+    }
+    for (int c = first; c <= last; c++)
+        largest = MAX(largest, mw_sizing_largest_of_class(sizing, c, mw_sizing_updaters(sizing)));
+    if (largest)
+        moment->of[UPDATE] = fmin(step->all.of[UPDATE], mw_sizing_update_copies(sizing, largest));
+}
+
+/* When none of them has a gradient yet. */
 static void
 leave_update(const struct step *step, struct moment *moment)
 {
-    if (mw_settings_update_beside(&step->sizing->settings))
-        return;
-    moment->of[OPTIMIZER_BUFFERS] = moment->of[UPDATE] = 0;
+    take_update(step, moment, 0, -1);
 }
 
 /* --- moments ---------------------------------------------------------------------------------- */
@@ -333,6 +369,7 @@ in_loss(const struct step *step)
     struct moment moment =
         around_loss(step, step->sizing->hardware->memory_use.forward_bytes_per_logit);
 
+    take_blocks(step, &moment, MW_BLOCKS_LOSS);
     take_gradients(step, &moment, gradients_of_chunks(step));
     take_casts_of_loss(step, &moment, true);
     return moment;
@@ -343,6 +380,7 @@ behind_loss(const struct step *step)
 {
     struct moment moment = around_loss(step, 0);
 
+    take_blocks(step, &moment, MW_BLOCKS_LOSS);
     take_gradients(step, &moment, gradients_of_chunks(step));
     take_casts_of_loss(step, &moment, false);
     return moment;
@@ -354,9 +392,21 @@ in_logits(const struct step *step)
 {
     struct moment moment = around_loss(step, (double)step->sizing->element_bytes);
 
+    take_blocks(step, &moment, MW_BLOCKS_LOGITS);
     take_gradients(step, &moment, gradients_of_loss(step->sizing));
     take_casts_of_loss(step, &moment, false);
     moment.of[ADDED] += added_at_loss(step->sizing);
+    return moment;
+}
+
+/* Beside backward their weight is updated when its gradient is there, and theirs is gone. */
+static struct moment
+behind_logits(const struct step *step)
+{
+    struct moment moment = in_logits(step);
+
+    moment.of[LOGITS] = moment.of[MORE_LOGITS] = 0;
+    take_update(step, &moment, MW_CLASS_TAIL, MW_CLASS_TAIL);
     return moment;
 }
 
@@ -364,6 +414,7 @@ in_logits(const struct step *step)
 struct way {
     double kept, checkpoints; /* shares of all */
     double gradients;         /* bytes */
+    bool begun;               /* beyond the last layer */
 };
 
 static struct moment
@@ -377,9 +428,10 @@ in_layer(const struct step *step, const struct way *way)
     moment.of[CHECKPOINTS] *= way->checkpoints;
     moment.of[LOGITS] = moment.of[MORE_LOGITS] = 0;
     moment.of[ADDED] = wider_buffers(step->sizing) + added_in_layers(step->sizing);
+    take_blocks(step, &moment, way->begun ? MW_BLOCKS_LAYER : MW_BLOCKS_LAST_LAYER);
     take_casts(step, &moment, false, way->kept * mw_sizing_kept_share(step->sizing));
     take_gradients(step, &moment, way->gradients);
-    leave_update(step, &moment);
+    take_update(step, &moment, MW_CLASS_LAYERS, MW_CLASS_TAIL - 1);
     return moment;
 }
 
@@ -388,7 +440,7 @@ in_head(const struct step *step)
 {
     double gradients =
         step->tensors ? gradients_of(step->sizing, MW_CLASS_HEAD) : step->all.of[GRADIENTS];
-    const struct way end = {0, 0, gradients};
+    const struct way end = {0, 0, gradients, true};
     struct moment moment = in_layer(step, &end);
 
     moment.of[ACTIVATIONS] = fmin(step->all.of[ACTIVATIONS], STREAMS_OF_HEAD * step->stream);
@@ -396,6 +448,10 @@ in_head(const struct step *step)
     if (step->sizing->hardware->memory_use.casts_stay != MW_CASTS_BACKWARD)
         moment.of[CASTS] = 0;
     moment.of[ADDED] = wider_buffers(step->sizing) + added_in_head(step->sizing);
+    moment.of[PARAMETER_BUFFERS] = step->all.of[PARAMETER_BUFFERS];
+    moment.of[GRADIENT_BUFFERS] = step->all.of[GRADIENT_BUFFERS];
+    take_blocks(step, &moment, MW_BLOCKS_HEAD);
+    take_update(step, &moment, MW_CLASS_HEAD, MW_CLASS_HEAD);
     return moment;
 }
 
@@ -416,6 +472,8 @@ in_update(const struct step *step)
     double kept = frees_others(step->sizing) ? 1 / (double)step->sizing->shards : 1;
 
     moment.of[PARAMETERS] = step->all.of[PARAMETERS];
+    moment.of[PARAMETER_BUFFERS] = step->all.of[PARAMETER_BUFFERS];
+    take_blocks(step, &moment, MW_BLOCK_MOMENT_COUNT);
     moment.of[GRADIENTS] = kept * step->all.of[GRADIENTS];
     moment.of[WIDER_GRADIENTS] = kept * step->all.of[WIDER_GRADIENTS];
     moment.of[OPTIMIZER_BUFFERS] = step->all.of[OPTIMIZER_BUFFERS];
@@ -446,7 +504,7 @@ try_layers(struct step *step)
     const struct mw_sizing *sizing = step->sizing;
     bool coded = mw_kept_encodings(&sizing->settings.kept_as) != 0;
     double behind = (double)MAX(0, sizing->settings.checkpoint_interval - 1);
-    struct way way = {1, 1, gradients_of_loss(sizing)};
+    struct way way = {1, 1, gradients_of_loss(sizing), false};
 
     for (int64_t layer = sizing->layers - 1; layer >= 0; layer--) {
         way.gradients += gradients_of(sizing, mw_sizing_layer_class(sizing, layer));
@@ -455,6 +513,7 @@ try_layers(struct step *step)
         if (step->kept > 0)
             way.kept = fmax(0, way.kept - kept_of(sizing, layer, coded) / step->kept);
         way.checkpoints = fmin(1, ((double)layer + behind) / (double)sizing->layers);
+        way.begun = true;
     }
 }
 
@@ -466,7 +525,8 @@ try_like_layers(struct step *step)
     double layers = (double)sizing->layers, loss = gradients_of_loss(sizing);
     double each = gradients_of(sizing, mw_sizing_layer_class(sizing, 0));
     double groups = (double)MAX(1, sizing->checkpoint_count);
-    const struct way ends[] = {{1, 1, loss + each}, {1 / layers, 1 / groups, loss + layers * each}};
+    const struct way ends[] = {{1, 1, loss + each, false},
+                               {1 / layers, 1 / groups, loss + layers * each, true}};
 
     for (size_t i = 0; i < G_N_ELEMENTS(ends); i++) {
         struct moment moment = in_layer(step, &ends[i]);
@@ -548,8 +608,9 @@ of_passes(const struct moment *moment)
 static void
 find_fullest(struct step *step, double *passes)
 {
-    const struct way all = {1, 1, step->tensors ? gradients_of_tensors(step) : 0};
-    const struct moment loss[] = {in_loss(step), behind_loss(step), in_logits(step)};
+    const struct way all = {1, 1, step->tensors ? gradients_of_tensors(step) : 0, false};
+    const struct moment loss[] = {in_loss(step), behind_loss(step), in_logits(step),
+                                  behind_logits(step)};
     struct moment begin = in_layer(step, &all);
 
     *passes = of_passes(&begin);

@@ -34,7 +34,7 @@ fetch_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enum m
 static int64_t
 fetches(const struct mw_sizing *s)
 {
-    return mw_settings_layer_order(&s->settings) ? 1 : s->settings.grad_accum;
+    return mw_settings_layer_order(&s->settings) ? 1 : mw_sizing_micro_batches(s);
 }
 
 /* From forward of the logits to their backward their weight stays, in chunks or layer by layer. */
@@ -84,7 +84,7 @@ part_gradient_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor
 static int64_t
 gradient_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enum mw_tier home)
 {
-    int64_t accum = s->settings.grad_accum, ops = 0;
+    int64_t accum = mw_sizing_micro_batches(s), ops = 0;
 
     if (!tensor->params || !tensor->trained)
         return 0;
@@ -199,7 +199,7 @@ tied_logits_ops(const struct mw_sizing *s)
     int64_t chunks = s->settings.logits_chunks;
     const struct mw_unit_tensor *weight = &head->tensors[head->units[0].tiled];
 
-    return s->settings.grad_accum * 2 * chunks * (head->units[0].tiles + 1) +
+    return mw_sizing_micro_batches(s) * 2 * chunks * (head->units[0].tiles + 1) +
            fetches(s) * fetch_ops(s, weight, (enum mw_tier)s->param_home[0], logits_loads(s));
 }
 
@@ -276,12 +276,12 @@ unit_ops_of_blocks(const struct mw_sizing *s, enum mw_class c, uint32_t first, i
     const struct mw_class_info *class = &s->classes[c];
     const struct mw_unit *unit = &class->units[u];
     struct passage p = {class, unit, 0};
-    int64_t ops = class->blocks * s->settings.grad_accum * of_unit(s, &p);
+    int64_t ops = class->blocks * mw_sizing_micro_batches(s) * of_unit(s, &p);
     bool kept;
 
     for (int64_t block = 0, blocks; block < class->blocks; block += blocks) {
         blocks = alike_blocks(s, c, block, &kept);
-        ops -= kept ? blocks * s->settings.grad_accum * recompute_ops(s, &p) : 0;
+        ops -= kept ? blocks * mw_sizing_micro_batches(s) * recompute_ops(s, &p) : 0;
         for (int t = unit->first_tensor; t < unit->first_tensor + unit->tensor_count; t++)
             ops += transfers_of_blocks(s, class, first, t, (struct mw_range){block, blocks},
                                        kept ? 2 : p.loads);
@@ -328,7 +328,7 @@ checkpoint_ops(const struct mw_sizing *s)
         int64_t turn = c / of_pass; /* turn among the micro-batches in flight */
         int64_t times =
             passes ? passes[turn]
-                   : mw_divide_up(s->settings.grad_accum - turn, s->micro_batches_in_flight);
+                   : mw_divide_up(mw_sizing_micro_batches(s) - turn, s->micro_batches_in_flight);
         ops += alike * times *
                (2 * (s->checkpoint_home[c] != MW_TIER_GPU) +
                 2 * (s->checkpoint_home[c] == MW_TIER_NVME) +
@@ -356,15 +356,29 @@ chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk)
     return ops + gathers_params(s, chunk) + mw_sizing_gathers_momentum(s, chunk);
 }
 
+/* Whether chunks have as many ops: most do as the one before them. */
+static bool
+are_alike(const struct mw_sizing *s, const struct mw_chunk *one, const struct mw_chunk *other)
+{
+    return one->tier == other->tier && one->ranks == other->ranks && !one->matrix_params &&
+           !other->matrix_params &&
+           s->gradient_home[one->first_tensor] == s->gradient_home[other->first_tensor] &&
+           s->param_home[one->first_tensor] == s->param_home[other->first_tensor];
+}
+
 static int64_t
 optimizer_ops(const struct mw_sizing *s)
 {
     bool apart = s->spread_params && s->dp > s->ep;    /* reduced over other ranks */
     int64_t ops = 1 + s->reduced_at_end * (1 + apart); /* all ranks agree on the norm */
+    int64_t each = 0;
 
-    for (uint32_t c = 0; c < s->run_chunk_count; c++)
-        ops += s->run_chunks[c].times * chunk_ops(s, &s->run_chunks[c]);
-    return mw_settings_stashes(&s->settings) ? s->settings.grad_accum * ops : ops;
+    for (uint32_t c = 0; c < s->run_chunk_count; c++) {
+        const struct mw_chunk *chunk = &s->run_chunks[c];
+        each = c && are_alike(s, chunk - 1, chunk) ? each : chunk_ops(s, chunk);
+        ops += chunk->times * each;
+    }
+    return mw_settings_stashes(&s->settings) ? mw_sizing_micro_batches(s) * ops : ops;
 }
 
 /* Of a pass forward alone a bound: it has no more than the step that it is part of. */
@@ -377,9 +391,10 @@ mw_sizing_op_count(const struct mw_sizing *sizing)
     int64_t copies = mw_sizing_copied_tensor(sizing) != MW_NONE;
     int64_t of_rank =
         units_ops(sizing) + checkpoint_ops(sizing) + optimizer_ops(sizing) + ends +
-        (2 + mw_sizing_scatters_stages(sizing)) * neighbours * sizing->settings.grad_accum + copies;
+        (2 + mw_sizing_scatters_stages(sizing)) * neighbours * mw_sizing_micro_batches(sizing) +
+        copies;
 
-    return of_rank * (sizing->settings.unfold ? sizing->ranks / sizing->pp : 1);
+    return of_rank * (mw_settings_unfolds(&sizing->settings) ? sizing->tp * sizing->dp : 1);
 }
 
 bool

@@ -6,14 +6,15 @@
 
 /* Forward passes before the first backward. One forward, one backward: a stage is ahead by the
  * number of stages behind it (PipeDream-flush; Narayanan et al. 2021, arXiv 2104.04473, Sec.
- * 2.2.1); all forward before any goes back (GPipe, arXiv 1811.06965, Sec. 2.3).  Interleaved: twice
- * as many, and all but the last stretch of as many micro-batches as there are stages (Megatron-LM,
+ * 2.2.1), and a replica that takes turns by its part of the ranks behind it; all forward before any
+ * goes back (GPipe, arXiv 1811.06965, Sec. 2.3).  Interleaved: twice as many, and all but the last
+ * stretch of as many micro-batches as there are stages (Megatron-LM,
  * megatron/core/pipeline_parallel/schedules.py, forward_backward_pipelining_with_interleaving). */
 static int64_t
 warm_up(const struct mw_sizing *sizing)
 {
-    int64_t micro_batches = MAX(1, sizing->settings.grad_accum), all = micro_batches;
-    int64_t behind = sizing->pp - sizing->stage - 1;
+    int64_t micro_batches = MAX(1, mw_sizing_micro_batches(sizing)), all = micro_batches;
+    int64_t behind = mw_settings_stage_in_flight(&sizing->settings, sizing->stage) - 1;
 
     if (mw_settings_layer_order(&sizing->settings) ||
         mw_schedule_row(sizing->settings.schedule)->all_forward)
@@ -28,19 +29,20 @@ warm_up(const struct mw_sizing *sizing)
 static int64_t
 rounds_of_places(const struct mw_sizing *sizing, int64_t needed)
 {
-    return MAX(1, sizing->settings.grad_accum / needed);
+    return MAX(1, mw_sizing_micro_batches(sizing) / needed);
 }
 
 static int64_t
 places_of(const struct mw_sizing *sizing, int64_t needed)
 {
-    return mw_divide_up(sizing->settings.grad_accum, rounds_of_places(sizing, needed));
+    return mw_divide_up(mw_sizing_micro_batches(sizing), rounds_of_places(sizing, needed));
 }
 
 static uint32_t
 place_in_round(const struct mw_sizing *sizing, int64_t needed, int64_t micro_batch)
 {
-    int64_t all = sizing->settings.grad_accum, rounds = rounds_of_places(sizing, needed), begin = 0;
+    int64_t all = mw_sizing_micro_batches(sizing), rounds = rounds_of_places(sizing, needed),
+            begin = 0;
 
     for (int64_t round = 1; round < rounds && round * all / rounds <= micro_batch; round++)
         begin = round * all / rounds;
@@ -55,7 +57,7 @@ place_in_round(const struct mw_sizing *sizing, int64_t needed, int64_t micro_bat
 static int64_t
 versions_behind(const struct mw_sizing *sizing)
 {
-    int64_t all = sizing->settings.grad_accum;
+    int64_t all = mw_sizing_micro_batches(sizing);
 
     return mw_settings_vertical_sync(&sizing->settings) ? MIN(sizing->pp, all)
                                                         : warm_up(sizing) + 1;
@@ -76,7 +78,7 @@ mw_sizing_version_made(const struct mw_sizing *sizing, int64_t micro_batch)
 uint32_t
 mw_sizing_version_taken(const struct mw_sizing *sizing, int64_t micro_batch)
 {
-    int64_t all = sizing->settings.grad_accum, behind = versions_behind(sizing);
+    int64_t all = mw_sizing_micro_batches(sizing), behind = versions_behind(sizing);
 
     return place_in_round(sizing, behind, (micro_batch - behind + all) % all);
 }
@@ -84,11 +86,33 @@ mw_sizing_version_taken(const struct mw_sizing *sizing, int64_t micro_batch)
 int64_t
 mw_sizing_passes_in_flight(const struct mw_sizing *sizing)
 {
-    int64_t micro_batches = MAX(1, sizing->settings.grad_accum);
+    int64_t micro_batches = MAX(1, mw_sizing_micro_batches(sizing));
 
     if (mw_settings_no_flush(&sizing->settings))
         return places_of(sizing, warm_up(sizing) + 1);
     return MIN(warm_up(sizing) + 1, micro_batches * sizing->stretches);
+}
+
+/* Micro-batches of the next step that a stage has sent forward at the end of one. */
+static int64_t
+sent_ahead(const struct mw_settings *settings, int64_t stage)
+{
+    int64_t replicas =
+        mw_settings_takes_turns(settings) ? mw_settings_stage_ranks(settings, stage) : 1;
+
+    return replicas * (mw_settings_stage_in_flight(settings, stage) - 1);
+}
+
+int64_t
+mw_sizing_carried(const struct mw_sizing *sizing, int64_t replica)
+{
+    const struct mw_settings *settings = &sizing->settings;
+    int64_t turns = mw_settings_takes_turns(settings) ? sizing->dp : 1;
+
+    if (!mw_settings_no_flush(settings) || !sizing->stage)
+        return 0;
+    int64_t more = sent_ahead(settings, sizing->stage - 1) - sent_ahead(settings, sizing->stage);
+    return replica < more ? mw_divide_up(more - replica, turns) : 0;
 }
 
 /* Zero-bubble, ZB-H1: as late as the stage's place in the pipeline, so that all stages have as many
@@ -96,7 +120,7 @@ mw_sizing_passes_in_flight(const struct mw_sizing *sizing)
 int64_t
 mw_sizing_weights_behind(const struct mw_sizing *sizing)
 {
-    return MIN(sizing->stage, MAX(1, sizing->settings.grad_accum) - 1);
+    return MIN(sizing->stage, MAX(1, mw_sizing_micro_batches(sizing)) - 1);
 }
 
 /* Of a pass through a layer, by its FLOPs and bytes. */
@@ -114,7 +138,8 @@ waiting_share(const struct mw_sizing *sizing)
 {
     double all_s = 0, weights_s = 0;
 
-    if (!mw_settings_weights_later(&sizing->settings) || sizing->settings.grad_accum < sizing->pp)
+    if (!mw_settings_weights_later(&sizing->settings) ||
+        mw_sizing_micro_batches(sizing) < sizing->pp)
         return 1;
     for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
         const struct mw_class_info *class = &sizing->classes[c];
@@ -136,7 +161,7 @@ mw_sizing_bubble(const struct mw_sizing *sizing)
 {
     if (mw_settings_no_flush(&sizing->settings))
         return 0;
-    double passes = (double)(MAX(1, sizing->settings.grad_accum) * sizing->stretches);
+    double passes = (double)(MAX(1, mw_sizing_micro_batches(sizing)) * sizing->stretches);
 
     return (double)(sizing->pp - 1) / passes * waiting_share(sizing);
 }
@@ -148,7 +173,7 @@ pass_of(const struct mw_sizing *sizing, int64_t number, bool back)
 {
     int64_t stretches = sizing->stretches, group = stretches > 1 ? sizing->pp : 1;
     int64_t first = number / (group * stretches) * group;
-    int64_t here = MIN(group, sizing->settings.grad_accum - first);
+    int64_t here = MIN(group, mw_sizing_micro_batches(sizing) - first);
     int64_t within = number - first * stretches;
     int64_t stretch = within / here;
 
@@ -183,7 +208,8 @@ add_pass(const struct mw_sizing *sizing, GArray *passes, struct places *places, 
 static void
 add_weights(const struct mw_sizing *sizing, GArray *passes, int64_t number)
 {
-    int64_t behind = mw_sizing_weights_behind(sizing), all = MAX(1, sizing->settings.grad_accum);
+    int64_t behind = mw_sizing_weights_behind(sizing),
+            all = MAX(1, mw_sizing_micro_batches(sizing));
     int64_t end = number + 1 == all ? all : number - behind + 1;
 
     for (int64_t n = MAX(0, number - behind); n < end; n++) {
@@ -198,7 +224,7 @@ add_weights(const struct mw_sizing *sizing, GArray *passes, int64_t number)
 static struct mw_pass *
 passes_without_flush(const struct mw_sizing *sizing, int64_t *count)
 {
-    int64_t all = sizing->settings.grad_accum, ahead = warm_up(sizing);
+    int64_t all = mw_sizing_micro_batches(sizing), ahead = warm_up(sizing);
     struct mw_pass *passes = g_new0(struct mw_pass, 2 * all);
 
     for (int64_t number = 0; number < all; number++) {
@@ -218,7 +244,7 @@ passes_without_flush(const struct mw_sizing *sizing, int64_t *count)
 struct mw_pass *
 mw_sizing_passes(const struct mw_sizing *sizing, int64_t *count)
 {
-    int64_t all = MAX(1, sizing->settings.grad_accum) * sizing->stretches;
+    int64_t all = MAX(1, mw_sizing_micro_batches(sizing)) * sizing->stretches;
     int64_t ahead = warm_up(sizing), in_flight = sizing->micro_batches_in_flight;
     g_autofree uint32_t *free_places = g_new(uint32_t, in_flight);
     g_autofree uint32_t *of = g_new(uint32_t, all);

@@ -18,7 +18,7 @@ mw_sizing_recomputed(const struct mw_sizing *sizing)
         .end = sizing->first_layer + sizing->layers / sizing->stretches,
         .interval = s->checkpoint_interval,
         .kept = MAX(0, sizing->layers - again),
-        .set = mw_layer_set_is_empty(&s->recompute_set) ? NULL : &s->recompute_set,
+        .set = sizing->names_recomputed ? &s->recompute_set : NULL,
     };
 }
 
@@ -34,9 +34,11 @@ mw_sizing_recomputes(const struct mw_sizing *sizing, int64_t layer)
 int64_t
 mw_sizing_kept_layers(const struct mw_sizing *sizing)
 {
+    if (!sizing->settings.checkpoint_interval)
+        return 0;
     struct mw_recomputed recomputed = mw_sizing_recomputed(sizing);
 
-    return sizing->settings.checkpoint_interval ? mw_recomputed_kept(&recomputed) : 0;
+    return mw_recomputed_kept(&recomputed);
 }
 
 bool

@@ -184,7 +184,8 @@ may_update(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 static bool
 turns(const struct mw_sizing *sizing, enum mw_buffer_kind kind)
 {
-    return tier_of(sizing, kind) == MW_TIER_CPU && sizing->settings.grad_accum > MW_FOLDED_LEAST;
+    return tier_of(sizing, kind) == MW_TIER_CPU &&
+           mw_sizing_micro_batches(sizing) > MW_FOLDED_LEAST;
 }
 
 static bool

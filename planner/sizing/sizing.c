@@ -654,27 +654,30 @@ struct mw_shape
 mw_sizing_shape(const struct mw_model *model, const struct mw_settings *settings,
                 const struct mw_hardware *hardware)
 {
-    return (struct mw_shape){
-        .sequences = (int64_t)(settings->micro_batch * (double)mw_settings_sharers(settings) + 0.5),
-        .seq = settings->seq,
-        .tp = settings->tp,
-        .sequence_parallel = settings->sequence_parallel == 1,
-        .cp = settings->cp,
-        .context = (enum mw_context)settings->cp_kind,
-        .ep = settings->ep,
-        .gate = settings->gate,
-        .capacity_factor = mw_settings_capacity_factor(settings),
-        .router_aux_loss = mw_settings_router_aux_loss(settings, model),
-        .router_z_loss = mw_settings_router_z_loss(settings, model),
-        .all_visit_one = hardware && hardware->memory_use.experts_whole,
-        .flash_attention = !hardware || hardware->gpu_flash_attention,
-        .scores_again = settings->scores_again == 1,
-        .dtype = settings->dtype,
-        .trained = trained_of(settings),
-        .frozen_dtype = settings->frozen_dtype,
-        .product_dtype = settings->matmul_dtype,
-        .kept_as = settings->kept_as,
-    };
+    struct mw_shape shape;
+
+    memset(&shape, 0, sizeof shape); /* walks are remembered by all of its bytes */
+    shape.sequences =
+        (int64_t)(settings->micro_batch * (double)mw_settings_sharers(settings) + 0.5);
+    shape.seq = settings->seq;
+    shape.tp = settings->tp;
+    shape.sequence_parallel = settings->sequence_parallel == 1;
+    shape.cp = settings->cp;
+    shape.context = (enum mw_context)settings->cp_kind;
+    shape.ep = settings->ep;
+    shape.gate = settings->gate;
+    shape.capacity_factor = mw_settings_capacity_factor(settings);
+    shape.router_aux_loss = mw_settings_router_aux_loss(settings, model);
+    shape.router_z_loss = mw_settings_router_z_loss(settings, model);
+    shape.all_visit_one = hardware && hardware->memory_use.experts_whole;
+    shape.flash_attention = !hardware || hardware->gpu_flash_attention;
+    shape.scores_again = settings->scores_again == 1;
+    shape.dtype = settings->dtype;
+    shape.trained = trained_of(settings);
+    shape.frozen_dtype = settings->frozen_dtype;
+    shape.product_dtype = settings->matmul_dtype;
+    shape.kept_as = settings->kept_as;
+    return shape;
 }
 
 static int64_t
@@ -705,8 +708,28 @@ mw_sizing_has_replicas(const struct mw_settings *settings)
     return mw_sizing_shard_group(settings) < data_ranks(settings);
 }
 
+/* Most ranks of a stage that a node has, where they need not fill nodes. */
+static int64_t
+ranks_in_one_node(const struct mw_settings *settings, int64_t stage)
+{
+    int64_t first = mw_settings_stage_rank(settings, stage), of_node = settings->gpus_per_node;
+    int64_t end = first + mw_settings_stage_ranks(settings, stage), most = 0;
+
+    for (int64_t node = first / of_node; node * of_node < end; node++)
+        most = MAX(most, MIN(end, (node + 1) * of_node) - MAX(first, node * of_node));
+    return most;
+}
+
+/* The states of a replica that takes turns are partitioned over its stage, if they are. */
 static void
-set_ranks(struct mw_sizing *sizing)
+set_turns(struct mw_sizing *sizing, int64_t stage)
+{
+    sizing->dp = sizing->shards = mw_settings_stage_ranks(&sizing->settings, stage);
+    sizing->dp_ranks_per_node = ranks_in_one_node(&sizing->settings, stage);
+}
+
+static void
+set_ranks(struct mw_sizing *sizing, int64_t stage)
 {
     const struct mw_settings *settings = &sizing->settings;
 
@@ -720,6 +743,9 @@ set_ranks(struct mw_sizing *sizing)
     sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
     sizing->dp_ranks_per_node = mw_sizing_node_group(settings);
     sizing->shards = mw_sizing_shard_group(settings);
+    if (mw_settings_takes_turns(settings))
+        set_turns(sizing, stage);
+    sizing->first_rank = mw_settings_stage_rank(settings, stage);
     sizing->replicas = sizing->dp / sizing->shards;
     sizing->shards_per_node = MIN(sizing->shards, sizing->dp_ranks_per_node);
     sizing->replicas_per_node = sizing->dp_ranks_per_node / sizing->shards_per_node;
@@ -744,6 +770,7 @@ set_stage(struct mw_sizing *sizing, int64_t stage)
     sizing->stretches = mw_settings_stretches(&sizing->settings);
     sizing->first_layer = begin / sizing->stretches;
     sizing->layers = layers_of(sizing->model, &sizing->settings, stage);
+    sizing->names_recomputed = !mw_layer_set_is_empty(&sizing->settings.recompute_set);
     sizing->micro_batches_in_flight = mw_sizing_passes_in_flight(sizing);
 }
 
@@ -752,7 +779,7 @@ static void
 drop_late_delay(struct mw_sizing *sizing)
 {
     struct mw_settings *s = &sizing->settings;
-    double step_tokens = (double)sizing->tokens * sizing->dp * s->grad_accum;
+    double step_tokens = (double)sizing->tokens * sizing->dp * mw_sizing_micro_batches(sizing);
 
     if (s->tokens > 0 && s->dpu_start * step_tokens >= s->tokens)
         s->dpu_start = MW_AUTO;
@@ -778,7 +805,7 @@ set_strategy(struct mw_sizing *sizing)
     sizing->optimizer_partitioned = strategy->state[MW_STATE_OPTIMIZER].partitioned;
     sizing->element_bytes = mw_dtype_element_bytes(sizing->settings.dtype);
     sizing->gradients_summed =
-        paper20 || (sizing->settings.grad_accum > 1 && !mw_settings_stashes(&sizing->settings));
+        paper20 || (mw_sizing_micro_batches(sizing) > 1 && !mw_settings_stashes(&sizing->settings));
     bool at_end = sizing->optimizer_partitioned ? sizing->hardware->reduces_at_end
                                                 : sizing->hardware->all_reduces_at_end;
     sizing->reduced_at_end =
@@ -786,7 +813,7 @@ set_strategy(struct mw_sizing *sizing)
         !mw_settings_update_beside(&sizing->settings) && !mw_settings_stashes(&sizing->settings) &&
         !mw_settings_asynchronous(&sizing->settings) && !sizing->gradients_partitioned;
     sizing->gradients_swapped = swaps_gradients(sizing);
-    sizing->sums_on_host = sizing->gradients_swapped && sizing->settings.grad_accum > 1 &&
+    sizing->sums_on_host = sizing->gradients_swapped && mw_sizing_micro_batches(sizing) > 1 &&
                            !mw_sizing_sums_passing(sizing);
     sizing->sum_dtype = sizing->gradients_summed &&
                                 (paper20 || sizing->hardware->memory_use.sum_type == MW_SUM_FP32)
@@ -823,7 +850,7 @@ cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
     sizing->settings = *settings;
     if (sizing->settings.tiles == MW_AUTO)
         sizing->settings.tiles = 1;
-    set_ranks(sizing);
+    set_ranks(sizing, stage);
     set_stage(sizing, stage);
     sizing->settings.logits_chunks =
         mw_model_logits(model) ? CLAMP(sizing->settings.logits_chunks, 1, sizing->tokens) : 1;
@@ -975,7 +1002,7 @@ mw_sizing_new(const struct mw_model *model, const struct mw_hardware *hardware,
 static bool
 has_like_stages(const struct mw_model *model, const struct mw_settings *settings)
 {
-    return mw_layer_set_is_empty(&settings->recompute_set) &&
+    return mw_layer_set_is_empty(&settings->recompute_set) && !mw_settings_takes_turns(settings) &&
            mw_model_count_blocks(model, mw_model_block_kind(model, 0), 0, model->layers) ==
                model->layers;
 }
@@ -1063,8 +1090,9 @@ mw_sizing_fewer(const struct mw_sizing *sizing, int64_t micro_batches)
     const struct mw_settings *s = &sizing->settings;
     struct mw_sizing *first = NULL, **next = &first;
 
-    if (sizing->pp == 1 || mw_settings_no_flush(s) || mw_settings_layer_order(s) ||
-        mw_schedule_row(s->schedule)->all_forward || micro_batches >= s->grad_accum ||
+    if (sizing->pp == 1 || mw_settings_takes_turns(s) || mw_settings_no_flush(s) ||
+        mw_settings_layer_order(s) || mw_schedule_row(s->schedule)->all_forward ||
+        micro_batches >= s->grad_accum ||
         micro_batches <=
             MAX((int64_t)sizing->pp * sizing->stretches, (int64_t)sizing->micro_batches_in_flight))
         return NULL;

@@ -95,6 +95,7 @@ struct mw_chunk {
     uint32_t times;        /* in a run: how often it comes, each time in another block */
     int64_t matrix_params; /* elements that Muon updates; their matrices are all in this chunk */
     int64_t ranks;         /* struct mw_unit_tensor: the same of all its tensors that are trained */
+    int64_t state_bytes;   /* of its optimizer state */
 };
 
 /* What an update of a chunk by Muon does with its matrices, which are whole (orthogonal.c). */
@@ -220,6 +221,7 @@ enum mw_beside {
     MW_BESIDE_FROZEN,          /* whole parameters in more bytes than planned, beside narrow ones */
     MW_BESIDE_MOMENTS,         /* a number per element, where the plan has vectors */
     MW_BESIDE_ADDED,           /* gradients beside those that they are added to */
+    MW_BESIDE_BLOCKS,          /* whole blocks on their way, beyond the plan's buffers of parts */
     MW_BESIDE_ALLOCATOR,       /* fragments and cached blocks */
     MW_BESIDE_HOST_GRADIENTS,  /* beyond those that are planned there */
     MW_BESIDE_HOST_PARAMETERS, /* updated ones, before they go to the GPU */
@@ -262,6 +264,7 @@ struct mw_sizing {
     /* In a pipeline a sizing describes one stage; the first stage's owns those of the later
      * stages. */
     int64_t pp, stage;
+    int64_t first_rank;
     struct mw_sizing *next_stage;    /* NULL: it is the last */
     int64_t first_layer, layers;     /* layers of the model that the stage has; its first stretch
                                       * begins with the first one */
@@ -270,6 +273,7 @@ struct mw_sizing {
                                       * each; 0: of none */
     int64_t micro_batches_in_flight; /* whose backward is still to come, at most; of several
                                       * stretches their passes */
+    bool names_recomputed;           /* settings.recompute_set is not empty */
     int64_t dp_ranks_per_node;       /* members of one data-parallel group in a node, */
     int64_t shards_per_node, replicas_per_node; /* and of one group of each kind of these */
     int64_t tp_ranks_per_node;                  /* members of one tensor-slicing group in a node */
@@ -474,8 +478,10 @@ int64_t mw_sizing_peak(const struct mw_sizing *sizing, enum mw_tier tier);
 int64_t mw_sizing_whole_need(const struct mw_sizing *sizing, enum mw_tier tier);
 /* What longer rings of gradients take of the software's buckets. */
 int64_t mw_sizing_bucket_bytes_in_rings(const struct mw_sizing *sizing);
-/* Activations that the software keeps without recomputation, as a multiple of those counted. */
+/* Activations that the software keeps without recomputation, as a multiple of those counted; and
+ * of layers with adapters, in hundredths. */
 double mw_sizing_activations_kept(const struct mw_hardware *hardware);
+double mw_sizing_kept_times(const struct mw_sizing *sizing);
 /* Whether `one` fits or lacks less; if both lack as much of one tier, less of the others. */
 bool mw_sizing_is_nearer(const struct mw_sizing *one, const struct mw_sizing *other);
 /* Parts of the logits' weight: of the tail, or of the embedding if it is tied. */
@@ -620,6 +626,15 @@ mw_sizing_updates(const struct mw_sizing *sizing)
 {
     return mw_settings_asynchronous(&sizing->settings) ? sizing->dp : 1;
 }
+
+/* Of a step, those of one rank: of replicas that take turns a part. */
+static inline int64_t
+mw_sizing_micro_batches(const struct mw_sizing *sizing)
+{
+    int64_t all = sizing->settings.grad_accum;
+
+    return mw_settings_takes_turns(&sizing->settings) ? all / sizing->dp : all;
+}
 /* With an update after each micro-batch: the versions of parameters, and the places among them of
  * the one that a micro-batch makes, and of the one that its passes take. */
 int64_t mw_sizing_versions(const struct mw_sizing *sizing);
@@ -627,6 +642,9 @@ uint32_t mw_sizing_version_made(const struct mw_sizing *sizing, int64_t micro_ba
 uint32_t mw_sizing_version_taken(const struct mw_sizing *sizing, int64_t micro_batch);
 /* The time for which a stage of equal ones waits for others, as a part of the time for which it
  * computes (docs/MODEL.md, 8.4a and 8.4d); 0 without a pipeline. */
+/* Without a flush, inputs that come in a step for passes of the next one, to a replica of the
+ * stage: what the stage before sends ahead, less what this one itself takes in hand. */
+int64_t mw_sizing_carried(const struct mw_sizing *sizing, int64_t replica);
 double mw_sizing_bubble(const struct mw_sizing *sizing);
 /* Where the gradients of weights are passes of their own: by how many micro-batches these follow
  * the way back. */

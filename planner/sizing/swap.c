@@ -2,6 +2,7 @@
  * through which it moves them to and from the drives. */
 #include <glib.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/arithmetic.h"
 #include "planner/sizing/internal.h"
@@ -91,22 +92,86 @@ add_alike(struct filling *filling, struct alike part)
     filling->open = left % whole * part.elements;
 }
 
+/* All that sub-groups depend on. */
+struct sub_group_key {
+    int64_t enough;
+    double bytes_each;
+    int counts[MW_CLASS_COUNT];
+    int64_t blocks[MW_CLASS_COUNT];
+    struct alike parts[MW_CLASS_COUNT][ALIKE_MAX]; /* [counts], the rest is not set */
+};
+
+static struct mw_sub_groups
+fill_groups(const struct sub_group_key *key)
+{
+    struct filling filling = {{.largest = 1}, 0, key->enough, key->bytes_each};
+
+    for (int c = 0; c < MW_CLASS_COUNT; c++)
+        for (int64_t block = 0; key->counts[c] && block < key->blocks[c]; block++)
+            for (int p = 0; p < key->counts[c]; p++)
+                add_alike(&filling, key->parts[c][p]);
+    close_groups(&filling, filling.open, 1);
+    return filling.groups;
+}
+
+static bool
+is_same(const struct sub_group_key *one, const struct sub_group_key *other)
+{
+    bool same = one->enough == other->enough && one->bytes_each == other->bytes_each &&
+                !memcmp(one->counts, other->counts, sizeof one->counts) &&
+                !memcmp(one->blocks, other->blocks, sizeof one->blocks);
+
+    for (int c = 0; same && c < MW_CLASS_COUNT; c++)
+        for (int p = 0; same && p < one->counts[c]; p++)
+            same = one->parts[c][p].elements == other->parts[c][p].elements &&
+                   one->parts[c][p].count == other->parts[c][p].count;
+    return same;
+}
+
+/* A search sizes one cut with many batches: the thread remembers the last ones. */
+#define REMEMBERED 4
+
+struct remembered_groups {
+    struct sub_group_key keys[REMEMBERED];
+    struct mw_sub_groups groups[REMEMBERED];
+    int count, next; /* to be forgotten */
+};
+
+static GPrivate groups_of_thread = G_PRIVATE_INIT(g_free);
+
+static struct remembered_groups *
+remembered(void)
+{
+    struct remembered_groups *all = g_private_get(&groups_of_thread);
+
+    if (!all) {
+        all = g_new0(struct remembered_groups, 1);
+        g_private_set(&groups_of_thread, all);
+    }
+    return all;
+}
+
 struct mw_sub_groups
 mw_sizing_sub_groups(const struct mw_sizing *sizing, int64_t enough, int64_t ranks,
                      double bytes_each)
 {
-    struct filling filling = {{.largest = 1}, 0, enough, bytes_each};
-    struct alike parts[ALIKE_MAX];
+    struct remembered_groups *all = remembered();
+    struct sub_group_key *key = &all->keys[all->next];
 
+    key->enough = enough;
+    key->bytes_each = bytes_each;
     for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        const struct mw_class_info *class = &sizing->classes[c];
-        int count = parts_of_block(class, true, ranks, parts);
-        for (int64_t block = 0; count && block < class->blocks; block++)
-            for (int p = 0; p < count; p++)
-                add_alike(&filling, parts[p]);
+        key->blocks[c] = sizing->classes[c].blocks;
+        key->counts[c] = parts_of_block(&sizing->classes[c], true, ranks, key->parts[c]);
     }
-    close_groups(&filling, filling.open, 1);
-    return filling.groups;
+    for (int i = 0; i < all->count; i++)
+        if (i != all->next && is_same(&all->keys[i], key))
+            return all->groups[i];
+    struct mw_sub_groups *groups = &all->groups[all->next];
+    *groups = fill_groups(key);
+    all->next = (all->next + 1) % REMEMBERED;
+    all->count = MIN(all->count + 1, REMEMBERED);
+    return *groups;
 }
 
 int64_t
