@@ -272,6 +272,11 @@ check_work(struct mw_plan_check *check, uint32_t index)
     if (work->flops < 0 || work->bytes < 0 || work->coded_bytes < 0 || work->elements < 0)
         return mw_plan_refuse(check, "work %u (%s): negative number", index,
                               mw_op_kind_name(work->kind));
+    if (!(work->fullest >= 1 && work->fullest <= MW_PLAN_MAX_WORLD) && work->fullest != 0)
+        return mw_plan_refuse(check,
+                              "work %u (%s): the fullest rank has %g times the mean: must "
+                              "be from 1 to %d",
+                              index, mw_op_kind_name(work->kind), work->fullest, MW_PLAN_MAX_WORLD);
     return check_products(check, index) && check_attention(check, index) &&
            check_draws(check, index);
 }

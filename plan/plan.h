@@ -349,7 +349,10 @@ struct mw_work {
     uint32_t comm; /* communicator of a collective, or MW_NONE */
     int32_t hop;   /* a SEND goes to the member this many places further in its group, cyclically,
                     * and a RECV comes from as many places back; else 0 */
-    int64_t flops; /* of all products together */
+    double fullest; /* of ranks that share experts: how many times the mean, which flops and bytes
+                     * are, the rank with the most tokens has, for which the others wait; 0: the
+                     * ranks have all the same */
+    int64_t flops;  /* of all products together */
     struct mw_work_product products[MW_WORK_PRODUCTS_MAX]; /* the first product sets the rate of
                                                             * all */
     uint32_t product_count;

@@ -397,6 +397,8 @@ read_work(struct mw_plan_reader *reader, struct mw_plan *plan)
     work.comm = mw_plan_reader_reference(reader, "comm");
     if (mw_plan_reader_skip(reader, "hop"))
         work.hop = (int32_t)mw_plan_reader_signed(reader, NULL, INT32_MAX);
+    if (mw_plan_reader_skip(reader, "fullest"))
+        work.fullest = mw_plan_reader_real(reader, NULL);
     work.flops = read_i64(reader, "flops");
     read_products(reader, &work);
     if (mw_plan_reader_skip(reader, "attention"))

@@ -452,6 +452,8 @@ write_work(struct writer *writer, const struct mw_plan *plan, uint32_t index)
     put_reference(writer, " comm ", work->comm);
     if (work->hop)
         put_key(writer, " hop ", work->hop);
+    if (work->fullest > 0)
+        put_real(writer, " fullest ", work->fullest);
     put_key(writer, " flops ", work->flops);
     write_products(writer, work);
     write_attention(writer, &work->attention);

@@ -63,6 +63,8 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_integer(json, "ep", r->ep);
     if (r->gate)
         mw_json_string(json, "gate", r->gate);
+    if (r->expert_imbalance > 1)
+        mw_json_number(json, "expert_imbalance", r->expert_imbalance);
     if (r->capacity_factor > 0)
         mw_json_number(json, "capacity_factor", r->capacity_factor);
     mw_json_number(json, "micro_batch", r->micro_batch);

@@ -168,6 +168,19 @@ write_known(struct mw_json_writer *json, const char *key, int64_t bytes)
 }
 
 static void
+write_imbalance(struct mw_json_writer *json, const struct mw_run_facts *facts)
+{
+    mw_json_begin(json, "expert_imbalance", '{', true);
+    mw_json_number(json, "median", facts->expert_imbalance);
+    mw_json_number(json, "most", facts->expert_imbalance_most);
+    mw_json_begin(json, "layers", '[', true);
+    for (int64_t l = 0; l < facts->layers; l++)
+        mw_json_number(json, NULL, facts->layer_imbalance[l] > 0 ? facts->layer_imbalance[l] : NAN);
+    mw_json_end(json, ']');
+    mw_json_end(json, '}');
+}
+
+static void
 write_facts(struct mw_json_writer *json, const struct mw_run *run)
 {
     const struct mw_run_facts *facts = run->facts;
@@ -186,6 +199,8 @@ write_facts(struct mw_json_writer *json, const struct mw_run *run)
     write_known(json, "resident_peak_bytes", facts ? facts->resident_bytes : -1);
     write_fact(json, "nvme_read_bytes", facts ? &facts->nvme_read_bytes : NULL);
     write_fact(json, "nvme_written_bytes", facts ? &facts->nvme_written_bytes : NULL);
+    if (facts && facts->expert_imbalance > 0)
+        write_imbalance(json, facts);
     mw_json_end(json, '}');
 }
 

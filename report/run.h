@@ -24,6 +24,12 @@ struct mw_run_facts {    /* not in a timeline; all since the first step began */
                                         * known */
     int64_t resident_bytes;            /* the process's peak: VmHWM and huge pages */
     int64_t nvme_read_bytes, nvme_written_bytes;
+    /* Where experts are spread over ranks: tokens of the fullest rank over the mean of those that
+     * share them, in the steps after the first (in the first, where there are no others). */
+    double expert_imbalance;      /* median over steps of the mean over layers; 0: not spread */
+    double expert_imbalance_most; /* of any layer, micro-batch and step */
+    double *layer_imbalance;      /* [layers] means over these steps; g_free; 0: of another stage */
+    int64_t layers;
 };
 
 struct mw_run {

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/format.h"
+#include "base/spell.h"
 #include "report/grid.h"
 #include "report/report.h"
 #include "report/run.h"
@@ -210,6 +211,19 @@ print_memory(FILE *out, const struct mw_run *run)
                 mw_format_bytes((double)run->facts->nvme_written_bytes / run->facts->steps));
 }
 
+/* Of ranks that share experts, in later steps. */
+static void
+print_imbalance(FILE *out, const struct mw_run_facts *facts)
+{
+    g_autofree char *option = mw_spelled_printf("{expert-imbalance=%.3g}", facts->expert_imbalance);
+
+    mw_table_heading(out, "Experts");
+    mw_wrap_line(out, 2,
+                 "the rank with the most tokens had %.3g times the mean (mean over layers, median "
+                 "of steps; %.3g at most), and the others waited for it; %s predicts so",
+                 facts->expert_imbalance, facts->expert_imbalance_most, option);
+}
+
 static void
 print_heading(FILE *out, const struct mw_run *run)
 {
@@ -243,6 +257,8 @@ mw_table_run(FILE *out, const struct mw_run *run)
     print_lanes(out, run->compare);
     print_operators(out, run->compare);
     print_ops(out, run->compare);
+    if (run->facts && run->facts->expert_imbalance > 0)
+        print_imbalance(out, run->facts);
     if (run->facts)
         print_memory(out, run);
 }

@@ -251,17 +251,24 @@ work_passes(const struct mw_plan *plan, const struct mw_work *work,
     }
 }
 
+/* Ranks wait for the one with the most tokens. */
+static double
+fullest(const struct mw_work *work)
+{
+    return fmax(1, work->fullest);
+}
+
 static double
 compute_s(const struct mw_plan *plan, const struct mw_work *work,
           const struct mw_hardware *hardware)
 {
     double rate = pass_bytes_per_s(work, hardware);
     double seconds = (double)work->bytes * work_passes(plan, work, hardware) / rate +
-                     (double)work->coded_bytes / mw_cost_operator_bytes_per_s(hardware) +
-                     (double)work->launches * hardware->gpu_launch_s;
+                     (double)work->coded_bytes / mw_cost_operator_bytes_per_s(hardware);
+    double products_s =
+        work->product_count ? (double)work->flops / products_flops(plan, work, hardware) : 0;
 
-    return seconds +
-           (work->product_count ? (double)work->flops / products_flops(plan, work, hardware) : 0);
+    return (seconds + products_s) * fullest(work) + (double)work->launches * hardware->gpu_launch_s;
 }
 
 /* The time of an update.  On the host it uses all cores, or all of the memory's rate, until others
@@ -417,7 +424,7 @@ collective_s(const struct mw_plan *plan, const struct mw_work *work,
              const struct mw_hardware *hardware)
 {
     const struct mw_ring ring = ring_of(plan, work, hardware);
-    double bytes = (double)work->bytes;
+    double bytes = (double)work->bytes * fullest(work);
 
     if (ring.ranks <= 1)
         return 0;

@@ -121,17 +121,21 @@ static const double largest_of[] = {0,     0.564, 1.029, 1.424, 1.766, 2.07,  2.
                                     4.291, 4.443, 4.59,  4.733, 4.872, 5.008, 5.14};
 
 double
-mw_kernel_slowest_share(const struct mw_hardware *hardware, double gpus)
+mw_kernel_largest_of(double count)
 {
     const int last = G_N_ELEMENTS(largest_of) - 1;
+    double power = fmin(log2(fmax(1, count)), last);
+    int below = MIN((int)power, last - 1);
 
+    return largest_of[below] + (power - below) * (largest_of[below + 1] - largest_of[below]);
+}
+
+double
+mw_kernel_slowest_share(const struct mw_hardware *hardware, double gpus)
+{
     if (!(gpus > 1 && hardware->gpus_differ > 0))
         return 1;
-    double power = fmin(log2(gpus), last);
-    int below = MIN((int)power, last - 1);
-    double largest =
-        largest_of[below] + (power - below) * (largest_of[below + 1] - largest_of[below]);
-    return 1 / (1 + hardware->gpus_differ * largest);
+    return 1 / (1 + hardware->gpus_differ * mw_kernel_largest_of(gpus));
 }
 
 /* --- products by tiles ----------------------------------------------------------------------- */

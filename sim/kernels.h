@@ -81,6 +81,9 @@ int64_t mw_kernel_curve_head_dim(const struct mw_hardware *hardware, int64_t hea
  * theirs they are as fast. */
 double mw_kernel_dtype_share(const struct mw_hardware *hardware, enum mw_dtype dtype);
 
+/* The mean of the largest of so many independent standard normals. */
+double mw_kernel_largest_of(double count);
+
 /* The rate of the slowest of so many GPUs, for which all others wait, as a share of that of one: 1
  * over 1 + gpus_differ times the mean of the largest of so many standard normals. */
 double mw_kernel_slowest_share(const struct mw_hardware *hardware, double gpus);

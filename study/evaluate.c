@@ -181,7 +181,9 @@ add_shapes(const struct mw_sizing *s, const struct mw_hardware *hardware, enum m
         const struct mw_operator_info *info = &class->operators[i];
         int64_t chunks = mw_sizing_token_parts(s, info->operator_);
         for (int backward = 0; info->product_count && class->blocks && backward < 2; backward++) {
-            add_shape(hardware, info, class->blocks * slowdown_of(s, hardware, info),
+            add_shape(hardware, info,
+                      class->blocks * slowdown_of(s, hardware, info) *
+                          mw_sizing_expert_work(s, class, info->operator_),
                       tiled ? tiles_of(class, i) : 1, chunks, backward, shapes++);
             block->shape_count++;
         }
@@ -197,7 +199,9 @@ add_class(const struct mw_sizing *s, const struct mw_hardware *hardware, enum mw
 
     for (int i = 0; i < class->operator_count; i++) {
         const struct mw_operator_info *info = &class->operators[i];
-        double blocks = class->blocks, parts = tiled ? tiles_of(class, i) : 1;
+        double parts = tiled ? tiles_of(class, i) : 1;
+        double fullest = mw_sizing_expert_work(s, class, info->operator_);
+        double blocks = (double)class->blocks * fullest;
         int64_t chunks = mw_sizing_token_parts(s, info->operator_);
         double flops = blocks * slowdown_of(s, hardware, info);
         const struct mw_operator_row *row = mw_operator_row(info->operator_);
@@ -222,7 +226,7 @@ add_class(const struct mw_sizing *s, const struct mw_hardware *hardware, enum mw
         *(row->streams ? &block->backward_streamed : &block->backward_bytes) +=
             blocks * info->backward_bytes *
             mw_cost_operator_passes(hardware, info->operator_, back);
-        block->forward_launches += blocks * info->launches * parts * chunks;
+        block->forward_launches += (double)class->blocks * info->launches * parts * chunks;
     }
 }
 
@@ -407,9 +411,11 @@ dims_of(const struct mw_sizing *s)
         .expert_replicas = s->dp / s->ep,
         .expert_replicas_per_node =
             MIN(s->dp / s->ep, MAX(1, s->ranks_per_node / (s->tp_ranks_per_node * s->ep))),
-        .exchange_bytes = (double)mw_sizing_exchange_bytes(s, MW_OPERATOR_EXPERTS_UP, true),
+        .exchange_bytes = (double)mw_sizing_exchange_bytes(s, MW_OPERATOR_EXPERTS_UP, true) *
+                          mw_sizing_imbalance(s),
         .expert_slices_bytes =
-            (double)mw_sizing_expert_slices_bytes(s, MW_OPERATOR_EXPERTS_UP, true),
+            (double)mw_sizing_expert_slices_bytes(s, MW_OPERATOR_EXPERTS_UP, true) *
+            mw_sizing_imbalance(s),
         .micro_batches = mw_sizing_micro_batches(s),
         .layer_checkpoint_bytes = (double)s->checkpoint_layer_bytes,
         .fetches = layers ? 1 : mw_sizing_micro_batches(s),

@@ -43,6 +43,14 @@ mw_note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GP
          "changes nothing: no GPUs share sequences; {cp} says how many do"},
         {"{sequence-parallel}", asked->sequence_parallel != MW_AUTO && sizing->tp == 1,
          "changes nothing: no tensors are sliced, so no slices share tokens"},
+        {"{expert-imbalance}",
+         asked->expert_imbalance > 1 && mw_sizing_imbalance(sizing) < asked->expert_imbalance,
+         mw_sizing_imbalance(sizing) > 1
+             ? "is more than can come to one GPU, and counted is the most that can"
+         : sizing->ep == 1
+             ? "changes nothing: each GPU has all experts of its tokens; {ep} spreads "
+               "them"
+             : "changes nothing: with a capacity each GPU computes as many rows"},
         {"{activation-device}",
          strategy->state[MW_STATE_OPTIMIZER].deepest == MW_TIER_CPU &&
              mw_placement_has(&asked->placement[MW_STATE_ACTIVATIONS], MW_TIER_NVME),
@@ -600,6 +608,37 @@ note_replicas(const struct mw_sizing *sizing, GPtrArray *notes)
                    stages, found.micro_batch_s / own_s));
 }
 
+/* MaxVio of Wang et al., arXiv 2408.15664, Table 2: how much more than the mean the fullest of 64
+ * experts has, balanced by a bias, and by an auxiliary loss (1B; 0.52 with 3B). */
+#define EXPERTS_OF_MAXVIO 64
+#define MAXVIO_BIAS 0.04
+#define MAXVIO_LOSS 0.72
+
+/* Of ranks with so many experts each, whose loads are independent of each other. */
+static double
+fullest_of(const struct mw_sizing *sizing, double maxvio)
+{
+    double deviation = maxvio / mw_kernel_largest_of(EXPERTS_OF_MAXVIO);
+    double here = (double)sizing->model->experts / (double)sizing->ep;
+
+    return 1 + deviation / sqrt(here) * mw_kernel_largest_of((double)sizing->ep);
+}
+
+static void
+note_imbalance(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    if (sizing->fits && sizing->ep > 1 && !(sizing->shape.capacity_factor > 0) &&
+        sizing->settings.expert_imbalance == 1)
+        g_ptr_array_add(
+            notes,
+            mw_spelled_printf("experts are visited evenly here: as a published training balanced "
+                              "them, the fullest of %" G_GINT64_FORMAT " GPUs has %.2f times the "
+                              "mean by a bias, and %.2f by an auxiliary loss, unless the software "
+                              "pads or drops; {expert-imbalance} predicts so",
+                              sizing->ep, fullest_of(sizing, MAXVIO_BIAS),
+                              fullest_of(sizing, MAXVIO_LOSS)));
+}
+
 /* What plans of mixtures do that software does not, and the other way round. */
 static void
 note_experts(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
@@ -622,6 +661,7 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
         g_ptr_array_add(notes, g_strdup("experts over GPUs are predicted less well than the range "
                                         "says: of 58 published rows 13 lie in theirs, and in bf16 "
                                         "predictions were 19 to 77% too fast"));
+    note_imbalance(sizing, notes);
     note_few_tokens(sizing, notes);
     note_capacity(sizing, notes);
     note_gate(sizing, notes);

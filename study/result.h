@@ -157,6 +157,7 @@ struct mw_result {
     bool sequence_parallel;     /* tensor slices share the tokens of norms and residuals */
     const char *gate;           /* of mixtures; NULL: as the model's type has it */
     double capacity_factor;     /* of experts; 0 or less: no limit */
+    double expert_imbalance;    /* tokens of the fullest rank that shares experts, over the mean */
     int64_t ep;                 /* GPUs over which experts are spread; 1: over none */
     int checkpoint_bits;        /* of an element of an activation checkpoint; 0: as dtype */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;

@@ -49,6 +49,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->ep = s->ep;
     r->gate = s->gate != MW_GATING_TOP_K ? mw_gate_name((int)s->gate) : NULL;
     r->capacity_factor = sizing->shape.capacity_factor;
+    r->expert_imbalance = mw_sizing_imbalance(sizing);
     r->seq = s->seq;
     r->grad_accum = s->grad_accum;
     r->micro_batch = s->micro_batch;

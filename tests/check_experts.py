@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Mixtures of experts that run: each step's loss and norm are those of transformers (recorded by
-peer_experts.py), weights have the same bits wherever states live, whatever is recomputed and with
-any number of threads, runs go on where they were killed, ranks and stages train what one rank
-trains, ranks that share the experts train what ranks that have all of them do, and what does not
-run is refused in one line; prints TAP.
+"""Mixtures of experts that run: each step's loss, norm and routers' losses are those of
+transformers (recorded by peer_experts.py), weights have the same bits wherever states live,
+whatever is recomputed and with any number of threads, runs go on where they were killed, ranks and
+stages train what one rank trains, ranks that share the experts train what ranks that have all of
+them do, and what does not run is refused in one line; prints TAP.
 """
 import hashlib
 import json
@@ -53,9 +53,9 @@ SPREAD_PLACES = ["-s zero3", "-s zero-offload --activation-checkpoint-interval 1
                  "-s zero-infinity-nvme --param-device nvme --optimizer-device nvme --nvme drive"]
 
 
-def steps_of(path):
+def steps_of(path, *more):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return [(line["loss"], line["gradient_norm"]) for line in lines]
+    return [tuple(line[key] for key in ("loss", "gradient_norm", *more)) for line in lines]
 
 
 def weights(box, folder):
@@ -68,15 +68,16 @@ def weights(box, folder):
 def check_recorded(box, path):
     case = json.loads(path.read_text())
     box.write("recorded.json", case["config"])
-    steps = len(case["loss_and_norm"])
+    steps, router = len(case["loss_and_norm"]), case.get("router", {})
+    options = " ".join(f"--router-{name}-loss-coef {value}" for name, value in router.items())
     answer = box.run(f"run -m recorded.json {ALONE} {ASKED} -s ddp --batch 4 --steps {steps} "
-                     "--log recorded.log --overwrite")
+                     f"{options} --log recorded.log --overwrite")
     if answer.status:
         yield answer.err
         return
-    for number, (ours, theirs) in enumerate(zip(steps_of(box.folder / "recorded.log"),
-                                                case["loss_and_norm"], strict=True), 1):
-        for own, other in zip(ours, theirs):
+    made = steps_of(box.folder / "recorded.log", *(f"router_{name}_loss" for name in router))
+    for number, (ours, theirs) in enumerate(zip(made, case["loss_and_norm"], strict=True), 1):
+        for own, other in zip(ours, theirs, strict=True):
             if abs(own / other - 1) > CLOSE:
                 yield f"step {number}: {ours}, transformers {theirs}"
 
@@ -185,6 +186,16 @@ def check_spread(box, count, options, name, ep):
         for own, other in zip(ours, theirs):
             if abs(own / other - 1) > SUMS_APART:
                 yield f"step {number}: {ours}, with all experts on each rank {theirs}"
+    yield from wrong_imbalance(box, ep, most=ep if "uneven" in options else None)
+
+
+def wrong_imbalance(box, ep, most):
+    """Where all tokens visit one rank's experts it has as many times the mean as ranks share them;
+    else more than the mean, as where loads are drawn, and no more than that."""
+    first = json.loads((box.folder / "spread.log").read_text().splitlines()[0])
+    mean, full = first["expert_imbalance"], first["expert_imbalance_most"]
+    if not (mean == full == most if most else 1 < mean <= full + 1e-6 <= ep + 1e-6):
+        yield f"of {ep} ranks the fullest has {mean} times the mean, {full} at most"
 
 
 def write_uneven(box):
@@ -474,6 +485,28 @@ def check_capacity_resumed(box):
         yield answer.err
 
 
+def check_imbalance(box):
+    """Where all tokens visit one of two ranks a run says so, as JSON and as text, and of that a
+    prediction makes a longer step than of even visits."""
+    line = "-m model.json -s ddp --batch 2 --ep 2 --weights uneven --steps 1 {}"
+    asked = [f"--expert-imbalance {f} --json" for f in ("1", "1.5", "2")]
+    answers = [json.loads(ranked(box, 2, line.format(options)).out)["answers"][0]
+               for options in asked]
+    for answer in answers:
+        if answer["run"]["expert_imbalance"] != {"median": 2, "most": 2, "layers": [2, 2]}:
+            yield f"{answer['run']['expert_imbalance']}"
+    steps = [answer["compare"]["step"]["predicted_s"] for answer in answers]
+    if not steps[0] < steps[1] < steps[2]:
+        yield f"predicted {steps}"
+    text = ranked(box, 2, line.format("--compare")).out.decode()
+    if "--expert-imbalance 2" not in text or "2 times the mean" not in " ".join(text.split()):
+        yield f"{text}"
+    for options, words in (("--expert-imbalance 0.5", ["--expert-imbalance", "0.5", "1"]),
+                           ("-m gpt2 --expert-imbalance 2", ["--expert-imbalance 2", "gpt2"])):
+        asked = options if "-m" in options else f"-m model.json {options}"
+        yield from refused(box.run(f"simulate {asked} {RANKS}"), words)
+
+
 def tests(box):
     (box.folder / "drive").mkdir()
     box.write("model.json", json.loads(RECORDED[0].read_text())["config"])
@@ -507,6 +540,7 @@ def tests(box):
     write_uneven(box)
     for name, case in SPREAD.items():
         yield f"spread/{name}", check_spread(box, *case)
+    yield "spread/imbalance", check_imbalance(box)
     yield "spread/bits", check_spread_bits(box, "")
     yield "spread/bits/losses", check_spread_bits(box, f"{LOSSES} --gate gshard")
     yield "spread/places", check_spread_places(box, "")

@@ -9,6 +9,11 @@ transformers, from the weights that memwall starts with.  Each way is tried: mem
 weights that transformers wrote (--weights), and transformers from those that memwall saved.  AdamW
 is PyTorch's, with memwall's numbers: matrices decay, and gradients are clipped to norm 1.  In the
 end memwall's saved weights are loaded by transformers and compared with those that it trained.
+
+A case with "router" has losses of its routers, a mean over its layers: of each layer
+load_balancing_loss_func and Switch Transformers' router_z_loss_func, with these coefficients.  With
+one layer that is the aux_loss of transformers' model, which takes the tokens of all layers as one;
+the losses of Qwen2-MoE and of Switch Transformers, each of its own code, must be the same.
 """
 import argparse
 import json
@@ -22,6 +27,11 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch  # noqa: E402
 import transformers  # noqa: E402
+from transformers.models.mixtral import modeling_mixtral as mixtral  # noqa: E402
+from transformers.models.qwen2_moe import modeling_qwen2_moe as qwen2_moe  # noqa: E402
+from transformers.models.qwen3_moe import modeling_qwen3_moe as qwen3_moe  # noqa: E402
+from transformers.models.switch_transformers import (  # noqa: E402
+    modeling_switch_transformers as switch)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORDED = ROOT / "tests/fixtures/experts"
@@ -62,19 +72,48 @@ def batches(steps):
                torch.stack([text[b + 1:b + TOKENS + 1] for b in begins]))
 
 
-def train(model, steps):
-    """The loss and the gradient's norm of each step."""
+def balance_losses(logits, experts, visits):
+    """Of one layer's tokens, by the code of each model that has one."""
+    losses = [of.load_balancing_loss_func((logits,), experts, visits)
+              for of in (mixtral, qwen2_moe, qwen3_moe)]
+    if visits == 1:
+        probabilities = logits.softmax(-1)
+        losses.append(switch.load_balancing_loss_func(probabilities[None],
+                                                      probabilities.argmax(-1)[None]))
+    return losses
+
+
+def router_losses(made, config):
+    """Balance and z of the routers, means over layers."""
+    experts = config.get("num_local_experts", config.get("num_experts"))
+    each = [balance_losses(layer, experts, config["num_experts_per_tok"])
+            for layer in made.router_logits]
+    z = [switch.router_z_loss_func(layer[None]) for layer in made.router_logits]
+    same = [*(float(loss.detach()) for layer in each for loss in layer)]
+    if len(each) == 1:
+        same.append(float(made.aux_loss.detach()))
+        assert max(same) / min(same) - 1 < 1e-5, f"transformers' own losses differ: {same}"
+    for layer in each:
+        of_layer = [float(loss.detach()) for loss in layer]
+        assert max(of_layer) / min(of_layer) - 1 < 1e-5, f"transformers' differ: {of_layer}"
+    return sum(layer[0] for layer in each) / len(each), sum(z) / len(z)
+
+
+def train(model, steps, case):
+    """The loss and the gradient's norm of each step, and its routers' losses, if it has some."""
+    router = case.get("router")
     groups = [{"params": [p for p in model.parameters() if (p.dim() > 1) == decays],
                "weight_decay": 0.1 if decays else 0.0} for decays in (True, False)]
     optimizer = torch.optim.AdamW(groups, lr=LR, betas=(0.9, 0.95), eps=1e-8)
     for ids, targets in batches(steps):
-        logits = model(input_ids=ids).logits
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        made = model(input_ids=ids, output_router_logits=router is not None)
+        loss = torch.nn.functional.cross_entropy(made.logits.flatten(0, 1), targets.flatten())
+        losses = router_losses(made, case["config"]) if router else ()
         optimizer.zero_grad()
-        loss.backward()
+        (loss + sum(a * b for a, b in zip((router or {}).values(), losses))).backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        yield float(loss.detach()), float(norm)
+        yield (float(loss.detach()), float(norm), *(float(one.detach()) for one in losses))
 
 
 def run(memwall, folder, steps, *options, rate=LR):
@@ -84,27 +123,34 @@ def run(memwall, folder, steps, *options, rate=LR):
                     "--overwrite", *options], cwd=folder, stdout=subprocess.DEVNULL, check=True,
                    env={**os.environ, "HOME": str(folder)})
     lines = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
-    return [(line["loss"], line["gradient_norm"]) for line in lines]
+    keys = ("loss", "gradient_norm", "router_aux_loss", "router_z_loss")
+    return [tuple(line[key] for key in keys if key in line) for line in lines]
 
 
 def difference(ours, theirs):
-    return max(abs(a / b - 1) for own, other in zip(ours, theirs) for a, b in zip(own, other))
+    return max(abs(a / b - 1) for own, other in zip(ours, theirs, strict=True)
+               for a, b in zip(own, other, strict=True))
 
 
-def compare(memwall, name, config, steps):
+def options_of(case):
+    return [f"--router-{name}-loss-coef={value}" for name, value in case.get("router", {}).items()]
+
+
+def compare(memwall, name, case, steps):
     """What transformers made from memwall's start, and whether all is alike."""
+    config, options = case["config"], options_of(case)
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
         (folder / "config.json").write_text(json.dumps(config))
         make(config).save_pretrained(folder / "given")
         given = load(config, folder / "given")
-        theirs = list(train(given, steps))
-        off = difference(run(memwall, folder, steps, "--weights", "given", "--save", "after"),
-                         theirs)
+        theirs = list(train(given, steps, case))
+        off = difference(run(memwall, folder, steps, "--weights", "given", "--save", "after",
+                             *options), theirs)
         after = load(config, folder / "after")
         run(memwall, folder, 1, "--save", "start", rate=1e-12)
-        recorded = list(train(load(config, folder / "start"), steps))
-        off_start = difference(run(memwall, folder, steps), recorded)
+        recorded = list(train(load(config, folder / "start"), steps, case))
+        off_start = difference(run(memwall, folder, steps, *options), recorded)
     with torch.no_grad():
         apart = max(float((a - b).norm() / b.norm())
                     for a, b in zip(after.parameters(), given.parameters()))
@@ -118,19 +164,21 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("memwall", type=pathlib.Path)
     parser.add_argument("--record", action="store_true")
+    parser.add_argument("--only", help="cases whose name has this")
     parser.add_argument("--steps", type=int, default=24)
     asked = parser.parse_args()
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
     good = True
     print(f"{versions}, {asked.steps} steps of {SEQUENCES} sequences of {TOKENS} tokens")
-    for path in sorted(RECORDED.glob("*.json")):
+    for path in sorted(RECORDED.glob(f"*{asked.only or ''}*.json")):
         case = json.loads(path.read_text())
-        steps, alike = compare(str(asked.memwall.resolve()), path.stem, case["config"],
-                               asked.steps)
+        steps, alike = compare(str(asked.memwall.resolve()), path.stem, case, asked.steps)
         good &= alike
         if asked.record:
             lines = ",\n  ".join(json.dumps(step) for step in steps)
-            path.write_text(f'{{"config": {json.dumps(case["config"])},\n "by": "{versions}",\n'
+            router = f' "router": {json.dumps(case["router"])},\n' if "router" in case else ""
+            path.write_text(f'{{"config": {json.dumps(case["config"])},\n{router}'
+                            f' "by": "{versions}",\n'
                             f' "loss_and_norm": [\n  {lines}]}}\n')
     return 0 if good else 1
 

@@ -493,6 +493,7 @@ draw_spread(struct random_request *request)
     for (int64_t tries = request->seed / 2 % 3; tries > 0; tries--)
         ep = next_divisor(dp, ep);
     s->ep = ep;
+    s->expert_imbalance = 1 + (double)(request->seed / 10 % 3) * 0.375;
     s->shard_group = MW_SHARD_ALL;
     if (!sliced) {
         s->tp = 1;

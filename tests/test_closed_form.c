@@ -191,6 +191,7 @@ spread_experts(struct random_request *request, guint32 seed)
         s->ep /= 2;
     if (s->ep == 1)
         return;
+    s->expert_imbalance = 1 + (double)(seed / 5 % 3) * 0.375;
     s->shard_group = MW_SHARD_ALL;
     s->partition = MW_PARTITION_BANDWIDTH;
 }
@@ -458,6 +459,63 @@ test_spread_bytes(void)
     spread_bytes(2);
 }
 
+/* It costs what so many times the FLOPs and bytes do: kernels are started as often. */
+static void
+check_fullest(const struct mw_plan *plan, const struct mw_work *work,
+              const struct mw_hardware *hardware)
+{
+    struct mw_work alone = *work;
+    double takes_s = mw_cost_work_s(plan, work, hardware);
+    double more = fmax(1, work->fullest);
+
+    alone.fullest = 0;
+    if (work->kind != MW_OP_COMPUTE) {
+        alone.bytes = (int64_t)((double)work->bytes * more);
+        g_assert_cmpfloat(takes_s, ==, mw_cost_work_s(plan, &alone, hardware));
+        return;
+    }
+    double starts_s = work->launches * hardware->gpu_launch_s;
+    double expected_s = (mw_cost_work_s(plan, &alone, hardware) - starts_s) * more + starts_s;
+    g_assert_cmpfloat_with_epsilon(takes_s, expected_s, 1e-9 * takes_s + 1e-15);
+}
+
+/* What all ranks of a group wait for is in the rank's own work: that of experts, of which shared
+ * ones are not, and what goes to them and back. */
+static void
+test_imbalance(void)
+{
+    static const struct {
+        double asked, factor;
+        int64_t shared;       /* width of experts that all tokens visit */
+        double experts, both; /* of experts, and of their activations with shared ones' */
+    } rows[] = {{1, MW_AUTO, 0, 0, 0},
+                {1.5, MW_AUTO, 0, 1.5, 1.5},
+                {1.5, 1.25, 0, 0, 0},
+                {1.5, MW_AUTO, 2 * 14336, 1.5, 1.25},
+                {9, MW_AUTO, 0, 4, 4}}; /* 2 visits of each token of 4 ranks */
+    struct random_request request;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        request_spread(&request, 1);
+        request.settings.strategy = MW_STRATEGY_ZERO1;
+        request.settings.expert_imbalance = rows[i].asked;
+        request.settings.capacity_factor = rows[i].factor;
+        request.model.shared_expert_ffn = rows[i].shared;
+        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
+        struct mw_plan *plan = mw_build_plan(found->pdata[0]);
+        for (uint32_t w = 0; w < plan->work_count; w++) {
+            struct mw_work work = plan->works[w];
+            bool of_experts =
+                mw_operator_row(work.operator_)->part_of && work.object == MW_OBJECT_ACTIVATIONS;
+            bool act = work.operator_ == MW_OPERATOR_MLP_ACT;
+            double fullest = of_experts ? rows[i].experts : act ? rows[i].both : 0;
+            g_assert_cmpfloat(work.fullest, ==, fullest);
+            check_fullest(plan, &work, &request.hardware);
+        }
+        mw_plan_free(plan);
+    }
+}
+
 /* The same by gate: rows that the 8 experts have of a rank's 2048 tokens, or of 4 groups of 2. */
 static void
 test_gate_bytes(void)
@@ -638,6 +696,7 @@ main(int argc, char **argv)
     g_test_add_func("/closed-form/invariant-5/ceiling-of-overlapping-plans",
                     test_overlapping_plans);
     g_test_add_func("/closed-form/spread-bytes", test_spread_bytes);
+    g_test_add_func("/closed-form/imbalance", test_imbalance);
     g_test_add_func("/closed-form/gate-bytes", test_gate_bytes);
     g_test_add_func("/closed-form/context-bytes", test_context_bytes);
     g_test_add_func("/closed-form/updates-in-turn", test_updates_in_turn);

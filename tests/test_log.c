@@ -13,10 +13,10 @@
 #include "exec/course/log.h"
 
 static const struct mw_log_row rows[] = {
-    {0, 10.9512, 2.431, 3e-5, 1250000000, 65536, false, 0, 1.25, 30.5},
-    {1, 10.25, INFINITY, 6e-5, 1000000000, 65536, true, 0, NAN, 0},
-    {2, 9.875, NAN, 1e-4, 800000000, 32768, true, 0, NAN, 0},
-    {9, 1.0 / 3, 12345.6789, 1.0 / 3e4, 1000000001, 1, false, 0, 1.25, 30.5},
+    {0, 10.9512, 2.431, 3e-5, 1250000000, 65536, false, 0, 1.25, 30.5, 1.5, 2},
+    {1, 10.25, INFINITY, 6e-5, 1000000000, 65536, true, 0, NAN, 0, 0, 0},
+    {2, 9.875, NAN, 1e-4, 800000000, 32768, true, 0, NAN, 0, 0, 0},
+    {9, 1.0 / 3, 12345.6789, 1.0 / 3e4, 1000000001, 1, false, 0, 1.25, 30.5, 1.5, 2},
 };
 
 static const struct mw_log_options full = {
@@ -101,12 +101,12 @@ test_unknown(void)
 static void
 test_router_losses(void)
 {
-    g_autofree char *text = table_of(
-        (struct mw_log_options){.steps = 10, .router_aux_loss = true, .router_z_loss = true});
+    g_autofree char *text = table_of((struct mw_log_options){
+        .steps = 10, .router_aux_loss = true, .router_z_loss = true, .expert_imbalance = true});
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
 
-    g_assert_true(g_str_has_suffix(lines[0], "of predicted  router aux    router z"));
-    g_assert_true(g_str_has_suffix(lines[1], "             -      1.2500     30.5000"));
+    g_assert_true(g_str_has_suffix(lines[0], "of predicted  router aux    router z   imbalance"));
+    g_assert_true(g_str_has_suffix(lines[1], "             -      1.2500     30.5000       1.500"));
 }
 
 /* --- the file --- */
@@ -178,6 +178,8 @@ check_router_losses(const char *text, const struct mw_log_row *row)
     g_assert_true(number(object, "router_aux_loss") == row->router_aux_loss ||
                   (isnan(number(object, "router_aux_loss")) && isnan(row->router_aux_loss)));
     g_assert_cmpfloat(number(object, "router_z_loss"), ==, row->router_z_loss);
+    g_assert_cmpfloat(number(object, "expert_imbalance"), ==, row->expert_imbalance);
+    g_assert_cmpfloat(number(object, "expert_imbalance_most"), ==, row->expert_imbalance_most);
 }
 
 static void
@@ -187,7 +189,7 @@ test_file(void)
     struct mw_log_options options = full;
 
     options.path = path;
-    options.router_aux_loss = options.router_z_loss = true;
+    options.router_aux_loss = options.router_z_loss = options.expert_imbalance = true;
     struct mw_log *log = open_log(&options);
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
         log_rows(log, i, i + 1);

@@ -20,6 +20,7 @@ struct cli_run_report {
     struct mw_trainer_use before;
     struct mw_steal steal; /* at the end of the previous step */
     int64_t steal_us;      /* time of that reading */
+    GArray *imbalances;    /* double: of each step that counts */
 };
 
 /* --- before training -------------------------------------------------------------------------- */
@@ -95,6 +96,7 @@ cli_run_report_new(const struct cli_training *training)
     report->before = mw_trainer_use(training->trainer);
     mw_steal_read(&report->steal);
     report->steal_us = g_get_monotonic_time();
+    report->imbalances = g_array_new(false, false, sizeof(double));
     return report;
 }
 
@@ -107,6 +109,8 @@ cli_run_report_free(struct cli_run_report *report)
     for (uint32_t v = 0; v < report->training->answer->variants->plan_count; v++)
         mw_measured_free(report->others[v]);
     g_free(report->others);
+    g_free(report->facts.layer_imbalance);
+    g_array_free(report->imbalances, true);
     g_free(report);
 }
 
@@ -143,6 +147,52 @@ stolen_since(struct cli_run_report *report)
     return disturbs ? (int64_t)(stolen_s * 1e9) : 0;
 }
 
+/* The first step counts only where there is no other. */
+static void
+note_imbalance(struct cli_run_report *report, const struct mw_trainer_step *step)
+{
+    struct mw_run_facts *facts = &report->facts;
+
+    if (!step->layer_imbalance)
+        return;
+    if (!facts->layer_imbalance)
+        facts->layer_imbalance = g_new0(double, step->layers);
+    if (facts->steps == 1) {
+        g_array_set_size(report->imbalances, 0);
+        memset(facts->layer_imbalance, 0, (size_t)step->layers * sizeof(double));
+        facts->expert_imbalance_most = 0;
+    }
+    facts->layers = step->layers;
+    for (int64_t l = 0; l < step->layers; l++)
+        facts->layer_imbalance[l] += step->layer_imbalance[l];
+    facts->expert_imbalance_most = fmax(facts->expert_imbalance_most, step->expert_imbalance_most);
+    g_array_append_val(report->imbalances, step->expert_imbalance);
+}
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void
+find_imbalance(struct cli_run_report *report)
+{
+    struct mw_run_facts *facts = &report->facts;
+    GArray *steps = report->imbalances;
+
+    if (!steps->len)
+        return;
+    for (int64_t l = 0; l < facts->layers; l++)
+        facts->layer_imbalance[l] /= steps->len;
+    g_array_sort(steps, compare_doubles);
+    facts->expert_imbalance = (g_array_index(steps, double, steps->len / 2) +
+                               g_array_index(steps, double, (steps->len - 1) / 2)) /
+                              2;
+}
+
 int64_t
 cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step *step,
                     int64_t *stolen_ns)
@@ -152,6 +202,7 @@ cli_run_report_step(struct cli_run_report *report, const struct mw_trainer_step 
     int64_t time_ns = mw_measured_add_step(place_for(report, step->plan), step->timeline,
                                            step->let_in_ns, *stolen_ns > 0);
 
+    note_imbalance(report, step);
     if (!facts->steps++)
         facts->first_loss = step->loss;
     facts->last_loss = step->loss;
@@ -242,6 +293,7 @@ cli_run_report_end(struct cli_run_report *report, GError **error)
     struct cli_measured it = {training->answer->result, report->measured, &report->facts, machine};
 
     find_use(report);
+    find_imbalance(report);
     if (!report->measured->seen) {
         cli_say("no step had the plan of the prediction (--dpu-start, --drop-layers): there is "
                 "nothing to "

@@ -64,11 +64,12 @@ print_head(const struct mw_log *log)
 {
     if (log->options.title)
         fprintf(log->options.table, "%s\n", log->options.title);
-    fprintf(log->options.table, "%*s%10s%11s%11s%10s%10s%8s%14s%s%s%s\n", step_width(&log->options),
-            "step", "loss", "grad norm", "lr", "ms", "tok/s", "MFU", "of predicted",
-            log->options.loss_scale ? "  loss scale" : "",
+    fprintf(log->options.table, "%*s%10s%11s%11s%10s%10s%8s%14s%s%s%s%s\n",
+            step_width(&log->options), "step", "loss", "grad norm", "lr", "ms", "tok/s", "MFU",
+            "of predicted", log->options.loss_scale ? "  loss scale" : "",
             log->options.router_aux_loss ? "  router aux" : "",
-            log->options.router_z_loss ? "    router z" : "");
+            log->options.router_z_loss ? "    router z" : "",
+            log->options.expert_imbalance ? "   imbalance" : "");
     fflush(log->options.table); /* a step may be long */
 }
 
@@ -91,6 +92,8 @@ print_row(struct mw_log *log, const struct mw_log_row *row, const struct mw_log_
         put_cell(line, 12, "%.4f", row->router_aux_loss);
     if (log->options.router_z_loss)
         put_cell(line, 12, "%.4f", row->router_z_loss);
+    if (log->options.expert_imbalance)
+        put_cell(line, 12, "%.3f", row->expert_imbalance);
     if (row->skipped)
         g_string_append(line, "  skipped: not finite");
     if (row->stolen_ns)
@@ -129,6 +132,10 @@ json_of(const struct mw_log *log, const struct mw_log_row *row, const struct mw_
         put_number(line, "router_aux_loss", row->router_aux_loss);
     if (log->options.router_z_loss)
         put_number(line, "router_z_loss", row->router_z_loss);
+    if (log->options.expert_imbalance) {
+        put_number(line, "expert_imbalance", row->expert_imbalance);
+        put_number(line, "expert_imbalance_most", row->expert_imbalance_most);
+    }
     put_number(line, "gradient_norm", row->gradient_norm);
     put_number(line, "lr", row->lr);
     put_number(line, "step_time_s", (double)row->time_ns * 1e-9);

@@ -35,6 +35,7 @@ struct mw_log_options {
     int64_t predicted_ns;
     bool loss_scale; /* has a column; and so have losses of routers: */
     bool router_aux_loss, router_z_loss;
+    bool expert_imbalance; /* so has that */
 
     /* A pipe or a terminal that takes nothing is waited for until this is true, and is given up
      * then.  NULL: for as long as it takes. */
@@ -54,6 +55,9 @@ struct mw_log_row {
     int64_t stolen_ns; /* that the hypervisor took from the cores; 0: not enough to count */
     /* Of a mixture, beside the loss and without their coefficients (docs/MODEL.md 2.18). */
     double router_aux_loss, router_z_loss;
+    /* Where experts are spread over ranks: the tokens of the fullest rank over the mean of those
+     * that share them.  The mean over layers and micro-batches, and the most. */
+    double expert_imbalance, expert_imbalance_most;
 };
 
 struct mw_log;

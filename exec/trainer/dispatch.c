@@ -5,6 +5,8 @@
  * A rank knows where its own tokens go.  Before rows go to experts, all ranks of the group tell how
  * many go where, and from then on each knows what comes, until the same operators route again.
  */
+#include <math.h>
+
 #include "exec/trainer/internal.h"
 
 bool
@@ -31,8 +33,37 @@ find_begins(const struct mw_decoder *decoder, const struct mw_visits *visits)
     }
 }
 
+/* All ranks wait for the one that got the most, in each layer anew. */
+static double
+imbalance(const struct mw_decoder *decoder, const struct mw_visits *visits)
+{
+    int64_t here = mw_decoder_experts_here(decoder), ranks = decoder->spread.count;
+    double all = 0, most = 0;
+
+    for (int64_t to = 0; to < ranks; to++) {
+        double got = 0;
+        for (int64_t from = 0; from < ranks; from++)
+            for (int64_t e = to * here; e < (to + 1) * here; e++)
+                got += visits->counts[from * decoder->experts + e];
+        all += got;
+        most = fmax(most, got);
+    }
+    return all > 0 ? most * (double)ranks / all : 0;
+}
+
+/* Recomputation and backward route as forward did. */
+static void
+note_imbalance(struct mw_trainer *trainer, const struct mw_op *op)
+{
+    const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
+
+    if (op->phase == MW_PHASE_FORWARD)
+        trainer->expert_loads[op->micro_batch * decoder->layers + op->layer] =
+            imbalance(decoder, &trainer->visits);
+}
+
 static bool
-tell_visits(struct mw_trainer *trainer, int stream, GError **error)
+tell_visits(struct mw_trainer *trainer, const struct mw_op *op, int stream, GError **error)
 {
     const struct mw_decoder *decoder = &trainer->plan->shape.decoder;
     const struct mw_visits *visits = &trainer->visits;
@@ -44,6 +75,7 @@ tell_visits(struct mw_trainer *trainer, int stream, GError **error)
                                           sizeof *own, error))
         return false;
     find_begins(decoder, visits);
+    note_imbalance(trainer, op);
     return true;
 }
 
@@ -63,7 +95,7 @@ mw_trainer_dispatch(struct mw_trainer *trainer, const struct mw_op *op, GError *
         .back = what.back,
     };
 
-    return (what.back || tell_visits(trainer, stream, error)) &&
+    return (what.back || tell_visits(trainer, op, stream, error)) &&
            trainer->collectives->exchange_rows(trainer->peers, stream, what.to, what.from, &rows,
                                                error);
 }

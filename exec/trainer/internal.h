@@ -95,6 +95,8 @@ enum mw_told {
     MW_TOLD_SQUARES, /* of the gradient */
     MW_TOLD_ROUTER_AUX,
     MW_TOLD_ROUTER_Z,
+    MW_TOLD_EXPERT_LOADS,  /* a sum, */
+    MW_TOLD_EXPERT_VISITS, /* and of so many */
     MW_TOLD_WISHES,
     MW_TOLD_COUNT = MW_TOLD_WISHES + MW_TRAINER_WISHES,
 };
@@ -199,6 +201,12 @@ struct mw_trainer {
     double *router_losses; /* [micro_batches][layers][2] of a mixture with losses of its router, as
                             * mw_kernels.router_losses gives them; else NULL */
     double router_told[2]; /* their sums, over ranks too, of the step that has ended */
+    double *expert_loads;  /* [micro_batches][layers] where experts are spread: of the ranks that
+                            * share them, what the one with the most tokens has, over the mean; 0:
+                            * none has been told yet.  Else NULL */
+    double expert_told;    /* the mean of all ranks', of the step that has ended; 0: none */
+    double expert_most;    /* and the most of them */
+    double *layer_loads;   /* [2][layers] of reports: means over this rank's micro-batches */
 
     uint32_t *tensor_of;             /* [layer + 1][operator] tensor, or MW_NONE */
     struct mw_part **parts;          /* [tensor][tile] */

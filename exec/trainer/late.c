@@ -31,6 +31,10 @@ mw_trainer_find_told(struct mw_trainer *trainer, double told[MW_TOLD_COUNT])
         told[MW_TOLD_ROUTER_AUX] += trainer->router_losses[2 * i];
         told[MW_TOLD_ROUTER_Z] += trainer->router_losses[2 * i + 1];
     }
+    for (int64_t i = 0; trainer->expert_loads && i < trainer->micro_batches * layers; i++) {
+        told[MW_TOLD_EXPERT_LOADS] += trainer->expert_loads[i];
+        told[MW_TOLD_EXPERT_VISITS] += trainer->expert_loads[i] > 0;
+    }
     told[MW_TOLD_SQUARES] = now->gradient_norm * now->gradient_norm / trainer->ranks;
     if (wish)
         told[MW_TOLD_WISHES + wish - 1] = 1;

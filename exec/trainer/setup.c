@@ -571,6 +571,10 @@ set_up_shared(struct mw_trainer *trainer, GError **error)
     count_partials(trainer);
     if (mw_decoder_has_router_losses(&shape->decoder))
         trainer->router_losses = g_new0(double, 2 * trainer->micro_batches * shape->decoder.layers);
+    if (mw_decoder_is_spread(&shape->decoder)) {
+        trainer->expert_loads = g_new0(double, trainer->micro_batches * shape->decoder.layers);
+        trainer->layer_loads = g_new0(double, 2 * shape->decoder.layers);
+    }
     if (shape->asynchronous)
         trainer->now.each = g_new0(struct mw_trainer_update, trainer->ranks);
     return mw_trainer_reserve_vectors(trainer, error);
@@ -672,6 +676,8 @@ mw_trainer_take_down(struct mw_trainer *trainer)
     g_free(trainer->partial_blocks);
     g_free(trainer->now.each);
     g_free(trainer->router_losses);
+    g_free(trainer->expert_loads);
+    g_free(trainer->layer_loads);
     mw_storage_unpin(&trainer->storage, &trainer->exchange);
     mw_arena_release(&trainer->exchange);
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <omp.h>
 #include <time.h>
 
@@ -86,6 +87,8 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
     /* Steps may leave out layers. */
     if (trainer->router_losses)
         memset(trainer->router_losses, 0, 2 * router_losses(trainer) * sizeof(double));
+    if (trainer->expert_loads)
+        memset(trainer->expert_loads, 0, router_losses(trainer) * sizeof(double));
     now->loss_scale = trainer->scale.scale;
     now->updated = false;
     if (trainer->passes == MW_PASSES_NEXT)
@@ -106,6 +109,25 @@ begun_behind(const struct mw_trainer *trainer)
     return !trainer->plan->barriered;
 }
 
+/* The most of all ranks', in millionths. */
+static bool
+exchange_most(struct mw_trainer *trainer, GError **error)
+{
+    const struct mw_ranks *ranks = trainer->options.ranks;
+    double most = 0;
+    int of_all;
+
+    if (!trainer->expert_loads || !ranks)
+        return true;
+    for (size_t i = 0; i < router_losses(trainer); i++)
+        most = fmax(most, trainer->expert_loads[i]);
+    if (!mw_ranks_worst(trainer->options.ranks, 0, (int)lround(1e6 * fmin(most, 1e3)), &of_all,
+                        NULL, error))
+        return false;
+    trainer->expert_most = 1e-6 * of_all;
+    return true;
+}
+
 /* At the end of a step ranks exchange their losses, which are summed, and whether one wishes that
  * the run ends. */
 static bool
@@ -120,8 +142,11 @@ exchange(struct mw_trainer *trainer, int *wish, GError **error)
     *trainer->loss = told[MW_TOLD_LOSS];
     trainer->router_told[0] = told[MW_TOLD_ROUTER_AUX];
     trainer->router_told[1] = told[MW_TOLD_ROUTER_Z];
+    trainer->expert_told = told[MW_TOLD_EXPERT_VISITS] > 0
+                               ? told[MW_TOLD_EXPERT_LOADS] / told[MW_TOLD_EXPERT_VISITS]
+                               : 0;
     *wish = mw_trainer_wish_of(told);
-    return true;
+    return exchange_most(trainer, error);
 }
 
 /* Ends the run with this step, or with the next one if that may have begun. */
@@ -147,6 +172,22 @@ commit(struct mw_trainer *trainer, bool diverged, bool *committed, GError **erro
     int64_t end_ns = mw_clock_now_ns();
     trainer->busy_until_ns = end_ns + (end_ns - begin_ns);
     return good;
+}
+
+/* The step's loads of each layer, as its report has them. */
+static const double *
+find_layer_loads(struct mw_trainer *trainer)
+{
+    int64_t layers = trainer->plan->shape.decoder.layers;
+    double *of_step;
+
+    if (!trainer->expert_loads)
+        return NULL;
+    of_step = trainer->layer_loads + trainer->now.step % 2 * layers;
+    memset(of_step, 0, (size_t)layers * sizeof *of_step);
+    for (int64_t i = 0; i < trainer->micro_batches * layers; i++)
+        of_step[i % layers] += trainer->expert_loads[i] / (double)trainer->micro_batches;
+    return of_step;
 }
 
 static bool
@@ -182,6 +223,10 @@ end_step(struct mw_trainer *trainer, GError **error)
                 (trainer->tokens * trainer->micro_batches * mw_trainer_data_ranks(trainer)),
         .router_aux_loss = trainer->router_told[0] / (double)routers,
         .router_z_loss = trainer->router_told[1] / (double)routers,
+        .expert_imbalance = trainer->expert_told,
+        .expert_imbalance_most = trainer->expert_most,
+        .layer_imbalance = find_layer_loads(trainer),
+        .layers = trainer->expert_loads ? trainer->plan->shape.decoder.layers : 0,
         .skipped_in_row = trainer->scale.skipped_in_row,
         .diverged = diverged,
         .gradient_norm = now->gradient_norm,

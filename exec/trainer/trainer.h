@@ -156,6 +156,13 @@ struct mw_trainer_step {
     /* Of a mixture that has them, without their coefficients: means over layers, and over
      * micro-batches of all ranks. */
     double router_aux_loss, router_z_loss;
+    /* Where experts are spread: tokens of the rank that has the most of those that share experts,
+     * over their mean, forward.  The mean over layers, and over micro-batches of all ranks; the
+     * most of any of them; and this rank's group's of each layer, 0 where another stage has it,
+     * borrowed until the step after the next ends.  Else 0 and NULL. */
+    double expert_imbalance, expert_imbalance_most;
+    const double *layer_imbalance; /* [layers] */
+    int64_t layers;
     double gradient_norm, learning_rate;
     double loss_scale;          /* scale that its gradients were made with */
     bool skipped;               /* the gradient was not finite, so nothing was updated */

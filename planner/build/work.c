@@ -208,6 +208,13 @@ add_norms(struct mw_work *work, const struct mw_operator_info *info, int64_t par
     work->launches += norms > 0;
 }
 
+/* As works say it. */
+static double
+fullest_of(double fullest)
+{
+    return fullest > 1 ? fullest : 0;
+}
+
 static uint32_t
 plain_compute(struct builder *b, enum mw_class class, int operator_, enum pass pass, int64_t tiles)
 {
@@ -227,6 +234,8 @@ plain_compute(struct builder *b, enum mw_class class, int operator_, enum pass p
     set_products(&work, info, backward, 0, info->product_count, cut);
     work.bytes = (backward ? info->backward_bytes : info->forward_bytes) / parts;
     work.launches = info->launches;
+    work.fullest =
+        fullest_of(mw_sizing_expert_work(b->sizing, &b->sizing->classes[class], info->operator_));
     if (backward)
         work.launches = mw_operator_backward_launches(info);
     if (pass == PASS_OF_INPUT || pass == PASS_OF_WEIGHTS)
@@ -387,6 +396,8 @@ mw_work_collective(struct builder *b, enum mw_op_kind kind, struct subject of, u
     if (*known == MW_NONE) {
         struct draws draws = {0};
         struct mw_work work = collective(b, kind, of, comm, bytes, &draws);
+        if (of.object == MW_OBJECT_ACTIVATIONS && mw_operator_row((int)of.operator_)->part_of)
+            work.fullest = fullest_of(mw_sizing_imbalance(b->sizing));
         *known = intern(b, &work, &draws);
     }
     return *known;

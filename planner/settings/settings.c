@@ -40,6 +40,7 @@ mw_settings_init(struct mw_settings *settings)
         .cp = 1,
         .ep = 1,
         .capacity_factor = MW_AUTO,
+        .expert_imbalance = 1,
         .router_aux_loss = MW_AUTO,
         .router_z_loss = MW_AUTO,
         .micro_batch = MW_AUTO,

@@ -136,27 +136,29 @@ const struct mw_schedule_row *mw_schedule_row(int schedule);
 
 struct mw_settings {
     enum mw_strategy strategy;
-    int64_t nodes;          /* default 1 */
-    int64_t gpus_per_node;  /* MW_AUTO: all that the profile has */
-    int64_t tp;             /* tensor slicing, default 1 */
-    int sequence_parallel;  /* 1: with tp, slices share the tokens of what they do not slice;
+    int64_t nodes;           /* default 1 */
+    int64_t gpus_per_node;   /* MW_AUTO: all that the profile has */
+    int64_t tp;              /* tensor slicing, default 1 */
+    int sequence_parallel;   /* 1: with tp, slices share the tokens of what they do not slice;
                                  MW_AUTO: as the software does */
-    int64_t pp;             /* pipeline stages, default 1 */
-    int64_t shard_group;    /* data-parallel ranks that states are partitioned over, and the
+    int64_t pp;              /* pipeline stages, default 1 */
+    int64_t shard_group;     /* data-parallel ranks that states are partitioned over, and the
                                  groups hold replicas (hybrid sharding); MW_SHARD_NODE: those of a
                                  node; MW_SHARD_ALL: all */
-    int64_t cp;             /* data-parallel ranks that share the tokens of sequences, default 1 */
-    int cp_kind;            /* enum mw_context, default MW_CONTEXT_RING */
-    int64_t ep;             /* data-parallel ranks over which experts are spread, default 1 */
-    double capacity_factor; /* rows of each expert, as a multiple of an even share of a
+    int64_t cp;              /* data-parallel ranks that share the tokens of sequences, default 1 */
+    int cp_kind;             /* enum mw_context, default MW_CONTEXT_RING */
+    int64_t ep;              /* data-parallel ranks over which experts are spread, default 1 */
+    double capacity_factor;  /* rows of each expert, as a multiple of an even share of a
                              * micro-batch's tokens: others are dropped; 0: no limit; MW_AUTO: as
                              * the gate has it */
-    enum mw_gating gate;    /* of mixtures, default MW_GATING_TOP_K */
-    double router_aux_loss; /* coefficients of losses of their routers, 0: none; MW_AUTO: as the */
-    double router_z_loss;   /* model's file has them, or the gate */
-    bool tp_fixed;          /* by a file: another value is refused */
-    double micro_batch;     /* sequences per GPU, times tp and cp whole; MW_AUTO: most that fit */
-    int64_t global_batch;   /* sequences per step; MW_AUTO: micro_batch *
+    double expert_imbalance; /* tokens of the rank with the most, of those that share experts, over
+                              * the mean; default 1 */
+    enum mw_gating gate;     /* of mixtures, default MW_GATING_TOP_K */
+    double router_aux_loss;  /* coefficients of losses of their routers, 0: none; MW_AUTO: as the */
+    double router_z_loss;    /* model's file has them, or the gate */
+    bool tp_fixed;           /* by a file: another value is refused */
+    double micro_batch;      /* sequences per GPU, times tp and cp whole; MW_AUTO: most that fit */
+    int64_t global_batch;    /* sequences per step; MW_AUTO: micro_batch *
                                    mw_settings_batch_gpus * grad_accum */
     const char *batch_source; /* what messages call the global batch, if not --global-batch; lives
                                    as long as the program */

@@ -125,6 +125,13 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "give each expert of a mixture room for CF times an even share of a micro-batch's tokens: "
      "less is filled up, and more is dropped (GShard, Switch); none: no limit, and as many tokens "
      "for each expert (default auto: as the gate has it, 1 or none)"},
+    {MW_SETTINGS_BATCH, "expert-imbalance", MW_SETTING_REAL, FIELD(expert_imbalance), 1, 1 << 16,
+     NULL, NULL, "F",
+     "with {ep}: in each layer the GPU with the most tokens of those that share experts has F "
+     "times "
+     "the mean, and the others wait for it (default 1: experts are visited evenly; `memwall run` "
+     "says what it was); at most what can come to one GPU, and none with a capacity, which is "
+     "filled up"},
     {MW_SETTINGS_BATCH, "gate", MW_SETTING_GATE, FIELD(gate), 0, 0, NULL, NULL, "KIND",
      "how tokens and the experts of a mixture find each other: `memwall list gates` lists the "
      "kinds, "

@@ -532,6 +532,15 @@ check_gate(const struct mw_model *model, const struct mw_settings *s, GError **e
 }
 
 static bool
+check_imbalance(const struct mw_model *model, const struct mw_settings *s, GError **error)
+{
+    return s->expert_imbalance <= 1 || mw_model_can_spread(model) ||
+           mw_refuse(error, "{expert-imbalance=%.15g}: model %s has no experts%s; leave it out",
+                     s->expert_imbalance, model->name,
+                     model->experts ? " whose layers are known here" : "");
+}
+
+static bool
 check_losses(const struct mw_model *model, const struct mw_settings *s, GError **error)
 {
     if (model->experts || (s->router_aux_loss <= 0 && s->router_z_loss <= 0))
@@ -557,7 +566,8 @@ check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t
         return mw_refuse(error, "{capacity-factor=%.15g}: model %s has no experts%s; leave it out",
                          s->capacity_factor, model->name,
                          model->experts ? " whose layers are known here" : "");
-    if (!check_gate(model, s, error) || !check_losses(model, s, error))
+    if (!check_gate(model, s, error) || !check_losses(model, s, error) ||
+        !check_imbalance(model, s, error))
         return false;
     if (ep == 1)
         return true;

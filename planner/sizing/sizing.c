@@ -436,6 +436,45 @@ mw_sizing_expert_slices_bytes(const struct mw_sizing *sizing, enum mw_operator o
                : 0;
 }
 
+/* No more than all visits that one rank's experts can get: a token visits each once. */
+double
+mw_sizing_imbalance(const struct mw_sizing *sizing)
+{
+    struct mw_shape shape = sizing->shape;
+
+    if (sizing->ep == 1 || shape.capacity_factor > 0)
+        return 1;
+    shape.all_visit_one = true;
+    return MIN(sizing->settings.expert_imbalance,
+               (double)mw_model_expert_room(sizing->model, &shape) /
+                   (double)mw_model_expert_rows(sizing->model, &shape));
+}
+
+static bool
+has_spread_experts(const struct mw_class_info *class)
+{
+    for (int i = 0; i < class->operator_count; i++)
+        if (class->operators[i].operator_ == MW_OPERATOR_EXPERTS_UP)
+            return true;
+    return false;
+}
+
+double
+mw_sizing_expert_work(const struct mw_sizing *sizing, const struct mw_class_info *class,
+                      enum mw_operator operator_)
+{
+    const struct mw_model *model = sizing->model;
+    double shared = (double)model->shared_expert_ffn;
+    double routed = (double)mw_model_visits(model, sizing->shape.gate) * (double)model->expert_ffn;
+    double more = mw_sizing_imbalance(sizing) - 1;
+
+    if (operator_ == MW_OPERATOR_EXPERTS_UP || operator_ == MW_OPERATOR_EXPERTS_DOWN)
+        return 1 + more;
+    return operator_ == MW_OPERATOR_MLP_ACT && has_spread_experts(class)
+               ? 1 + more * routed / (shared + routed)
+               : 1;
+}
+
 bool
 mw_sizing_rings(const struct mw_sizing *sizing, enum mw_operator operator_)
 {

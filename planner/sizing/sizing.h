@@ -423,6 +423,12 @@ int64_t mw_sizing_exchange_bytes(const struct mw_sizing *sizing, enum mw_operato
  * the experts, whose results they add up and scatter: so many bytes; 0: they do not. */
 int64_t mw_sizing_expert_slices_bytes(const struct mw_sizing *sizing, enum mw_operator operator_,
                                       bool before);
+/* Of ranks that share experts, what the one with the most tokens has, over the mean; 1: all the
+ * same, as where a capacity is filled up.  Of an operator of the class: where only a part of its
+ * work is the experts', that much of all. */
+double mw_sizing_imbalance(const struct mw_sizing *sizing);
+double mw_sizing_expert_work(const struct mw_sizing *sizing, const struct mw_class_info *class,
+                             enum mw_operator operator_);
 /* Whether keys and values pass around a ring beside the operator; those of all ranks together, in
  * backward with their gradients. */
 bool mw_sizing_rings(const struct mw_sizing *sizing, enum mw_operator operator_);
