@@ -189,7 +189,10 @@ check_split(const struct mw_model *model, const struct mw_settings *s, GError **
         error,
         "{stage-split=%s}: {pp=%" G_GINT64_FORMAT "} takes the first layers of %" G_GINT64_FORMAT
         " %s%s, from 1 to %" G_GINT64_FORMAT " in order; or give {stage-split=balanced}",
-        text, s->pp, parts - 1, part, parts <= 2 ? "" : parts > s->pp ? "es" : "s",
+        text, s->pp, parts - 1, part,
+        parts <= 2      ? ""
+        : parts > s->pp ? "es"
+                        : "s",
         model->layers - 1);
 }
 
@@ -219,8 +222,8 @@ check_stretches(const struct mw_model *model, const struct mw_settings *s, GErro
         return mw_refuse(error,
                          "{virtual-stages=%" G_GINT64_FORMAT "}: the %" G_GINT64_FORMAT
                          " layers of model %s make at most %" G_GINT64_FORMAT
-                         " stretches in each of {pp=%" G_GINT64_FORMAT "} stages; give 2 to %"
-                         G_GINT64_FORMAT,
+                         " stretches in each of {pp=%" G_GINT64_FORMAT
+                         "} stages; give 2 to %" G_GINT64_FORMAT,
                          stretches, model->layers, model->name, most, pp, most);
     if (s->grad_accum == MW_AUTO || s->grad_accum % pp == 0)
         return true;
