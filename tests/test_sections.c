@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/optimizers.h"
 #include "sim/engine.h"
 #include "tests/cases.h"
 #include "tests/random_request.h"
@@ -37,12 +38,40 @@ assert_same_op(const struct mw_plan *a, const struct mw_plan *b, uint32_t index)
     }
 }
 
+/* Also where it is of all layers together. */
+static void
+assert_same_work(const struct mw_plan *a, const struct mw_plan *b, uint32_t index)
+{
+    const struct mw_work *x = &a->works[index], *y = &b->works[index];
+
+    g_assert_cmpuint(x->kind, ==, y->kind);
+    g_assert_cmpuint(x->object, ==, y->object);
+    g_assert_cmpuint(x->operator_, ==, y->operator_);
+    g_assert_cmpuint(x->dtype, ==, y->dtype);
+    g_assert_cmpuint(x->comm, ==, y->comm);
+    g_assert_cmpint(x->flops, ==, y->flops);
+    g_assert_cmpint(x->bytes, ==, y->bytes);
+    g_assert_cmpint(x->coded_bytes, ==, y->coded_bytes);
+    g_assert_cmpint(x->elements, ==, y->elements);
+    g_assert_cmpuint(x->launches, ==, y->launches);
+    g_assert_cmpuint(x->draw_count, ==, y->draw_count);
+    for (uint32_t i = 0; i < x->draw_count; i++) {
+        const struct mw_draw *one = &a->draws[x->draw_begin + i];
+        const struct mw_draw *other = &b->draws[y->draw_begin + i];
+        g_assert_cmpuint(one->channel, ==, other->channel);
+        g_assert_cmpuint(one->ranks, ==, other->ranks);
+        g_assert_cmpint(one->amount, ==, other->amount);
+    }
+}
+
 static void
 assert_same_plan(const struct mw_plan *a, const struct mw_plan *b)
 {
     g_assert_cmpuint(a->op_count, ==, b->op_count);
     g_assert_cmpuint(a->work_count, ==, b->work_count);
     g_assert_cmpint(a->shape.micro_batches, ==, b->shape.micro_batches);
+    for (uint32_t i = 0; i < a->work_count; i++)
+        assert_same_work(a, b, i);
     for (uint32_t i = 0; i < a->op_count; i++)
         assert_same_op(a, b, i);
 }
@@ -236,6 +265,25 @@ test_random_requests(void)
     g_assert_cmpint(counts.folded, >=, counts.compared * 9 / 10);
 }
 
+/* Many layers, with what a section can say of them. */
+static void
+ask_for_layers(struct random_request *request, guint32 seed)
+{
+    random_request_init(request, seed);
+    request->settings.unfold = false;
+    request->settings.layer_order = false; /* which no section says */
+    request->settings.whole_checkpoints = false;
+    request->settings.dpu_start = MW_AUTO;
+    request->settings.update_beside = false;
+    request->settings.recompute_layers = MW_AUTO; /* layers that are kept are not alike */
+    request->settings.global_batch = MW_AUTO;
+    request->settings.grad_accum = seed % 3 ? 1 + seed % 4 : 12 + seed % 30;
+    /* Buffers of chunks said once share no bytes, which the sizing cannot know here. */
+    if (seed % 2)
+        request->settings.share_slots = MW_SHARE_NONE;
+    request->model.layers = 150 + seed % 400;
+}
+
 /* Layers and chunks of the optimizer step, within micro-batches or in few of them. */
 static void
 test_random_layers(void)
@@ -246,19 +294,7 @@ test_random_layers(void)
         struct random_request request;
         g_autoptr(GPtrArray) found = NULL;
 
-        random_request_init(&request, seed);
-        request.settings.unfold = false;
-        request.settings.layer_order = false; /* which no section says */
-        request.settings.whole_checkpoints = false;
-        request.settings.dpu_start = MW_AUTO;
-        request.settings.update_beside = false;
-        request.settings.recompute_layers = MW_AUTO; /* layers that are kept are not alike */
-        request.settings.global_batch = MW_AUTO;
-        request.settings.grad_accum = seed % 3 ? 1 + seed % 4 : 12 + seed % 30;
-        /* Buffers of chunks said once share no bytes, which the sizing cannot know here. */
-        if (seed % 2)
-            request.settings.share_slots = MW_SHARE_NONE;
-        request.model.layers = 150 + seed % 400;
+        ask_for_layers(&request, seed);
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);
         if (!sizing || mw_sizing_op_count(sizing) > OPS_MAX)
             continue;
@@ -278,6 +314,44 @@ test_random_layers(void)
         counts.by_mean);
     g_assert_cmpint(counts.folded, >=, counts.compared / 2); /* others have several kinds */
     g_assert_cmpint(counts.split, >=, counts.compared / 5);
+}
+
+static bool
+reads_drives_at_agreement(const struct mw_sizing *sizing)
+{
+    struct mw_plan *plan = mw_build_plan(sizing);
+    bool reads = false;
+
+    for (uint32_t w = 0; w < plan->work_count; w++)
+        for (uint32_t d = 0; plan->works[w].kind == MW_OP_AGREE && d < plan->works[w].draw_count;
+             d++)
+            reads |= plan->channels[plan->draws[plan->works[w].draw_begin + d].channel].kind ==
+                     MW_CHANNEL_DRIVE;
+    mw_plan_free(plan);
+    return reads;
+}
+
+/* Behind the agreement on the norm, Adafactor's clipping reads all gradients that are on drives. */
+static void
+test_clipping(void)
+{
+    struct counts counts = {0};
+
+    for (guint32 seed = 780000; counts.folded < 8; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+
+        ask_for_layers(&request, seed);
+        request.settings.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+        request.settings.placement[MW_STATE_GRADIENTS] = (struct mw_placement){0};
+        request.settings.optimizer =
+            seed % 2 ? MW_OPTIMIZER_ADAFACTOR : MW_OPTIMIZER_ADAFACTOR_PURE;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing || mw_sizing_op_count(sizing) > OPS_MAX || !reads_drives_at_agreement(sizing))
+            continue;
+        random_request_name(&request);
+        compare(sizing, (struct mw_folds){.micro_batches = seed % 3 == 0, .layers = true}, &counts);
+    }
 }
 
 /* --- the same verdict ------------------------------------------------------------------------ */
@@ -572,6 +646,7 @@ main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/sections/random-requests", test_random_requests);
     g_test_add_func("/sections/random-layers", test_random_layers);
+    g_test_add_func("/sections/clipping", test_clipping);
     g_test_add_func("/sections/mutations", test_mutations);
     g_test_add_func("/sections/mutated-layers", test_mutated_layers);
     g_test_add_func("/sections/in-flight", test_in_flight);

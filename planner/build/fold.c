@@ -10,8 +10,7 @@
 
 /* What is built, and what it leaves out. */
 struct few {
-    const struct mw_sizing *all;
-    struct mw_sizing sizing;     /* of the few; what it points to is all's or layers' */
+    struct mw_sizing sizing;     /* of the few; what it points to is the whole's or layers' */
     struct mw_few_layers layers; /* without a sizing: it has all of them */
     uint32_t micro_batches_left_out;
     struct builder b, tables;
@@ -330,7 +329,7 @@ static struct mw_plan *
 build_few(const struct mw_sizing *sizing, const bool *dropped, bool with_slots,
           int64_t micro_batches, int64_t rounds)
 {
-    struct few few = {.all = sizing, .sizing = *sizing, .tables = {.sizing = sizing}};
+    struct few few = {.sizing = *sizing, .tables = {.sizing = sizing}};
 
     if (rounds) {
         if (!mw_sizing_few_layers(sizing, rounds, &few.layers))
@@ -342,6 +341,7 @@ build_few(const struct mw_sizing *sizing, const bool *dropped, bool with_slots,
         few.micro_batches_left_out = (uint32_t)(sizing->settings.grad_accum - micro_batches);
     }
     few.b.sizing = &few.sizing;
+    few.b.whole = sizing;
     few.b.dropped = dropped;
     few.rounds = g_array_new(FALSE, FALSE, sizeof(struct mw_fold_rounds));
     few.begins = g_ptr_array_new_with_free_func(g_free);

@@ -124,6 +124,7 @@ enum { MET_BY_ALL = MW_AXIS_COUNT, MET_BY_COPIES, MET_BY_REPLICAS, MET_COUNT };
 
 struct builder {
     const struct mw_sizing *sizing;
+    const struct mw_sizing *whole; /* of which that is few layers; NULL: it has all of them */
     struct mw_chunk *chunks; /* [sizing->chunk_count] */
     const bool *dropped;     /* [sizing->layers] that the step leaves out; NULL: none */
     struct mw_plan *plan;

@@ -122,18 +122,23 @@ agreed_bytes(const struct builder *b)
     return NORM_BYTES * mw_sizing_updates(b->sizing) + mw_sizing_agreed_sums_bytes(b->sizing);
 }
 
-/* Gradients on drives that the pass behind the agreement reads again. */
+/* Gradients on drives that the pass behind the agreement reads again: of all layers, also where few
+ * of them are built. */
 static int64_t
 clipped_bytes(const struct builder *b)
 {
-    int64_t bytes = 0;
+    const struct mw_sizing *whole = b->whole ? b->whole : b->sizing;
+    int64_t params = 0;
 
-    if (!mw_optimizer_row(b->sizing->settings.optimizer)->clips)
+    if (!mw_optimizer_row(whole->settings.optimizer)->clips)
         return 0;
-    for (uint32_t c = 0; c < b->sizing->chunk_count; c++)
-        if (gradient_tier(b, &b->chunks[c]) == MW_TIER_NVME && !is_left_out(b, c))
-            bytes += b->chunks[c].params * b->sizing->gradient_element_bytes;
-    return bytes;
+    g_autofree struct mw_chunk *chunks = mw_sizing_chunks(whole);
+    for (uint32_t c = 0; c < whole->chunk_count; c++) {
+        uint32_t tensor = chunks[c].first_tensor;
+        if (whole->gradient_home[tensor] == MW_TIER_NVME && !is_of_left_out(b, tensor))
+            params += chunks[c].params;
+    }
+    return params * whole->gradient_element_bytes;
 }
 
 /* The pass behind the agreement reads gradients at home, where a delayed update's would be
