@@ -827,6 +827,30 @@ def check_plan(box):
         yield f"another: {other['software']}, {other.get('software_set')}"
 
 
+RANGED = ("-m gpt2 -H dgx-h100 -s ddp --batch 4", "-m llama-3.1-8b -H rtx4090 --grad-accum 1",
+          "-m llama-3.1-8b -H h100 --gpus 1 --seq 2048 --train lora:16",
+          "-m gpt2 -H rtx4090 -s zero-offload --batch 1 --dpu-start 10")
+
+
+def check_plan_range(box):
+    """Figures' errors are independent in the answer of a plan file too: there by simulated steps,
+    where the question's own has estimates."""
+    for asked in RANGED:
+        box.run(f"plan {asked} -o plan.txt")
+        told = answer(box, f"simulate {asked}")
+        done = box.run("simulate plan.txt --json")
+        read = json.loads(done.out)["answers"][0]
+        for end in ("low", "high"):
+            whole = answer(box, f"simulate plan.txt --outlook {OUTLOOK[end]}")["step_time_s"]
+            far, its = (abs(a["range"]["step_time_s"][end] - told["step_time_s"])
+                        for a in (told, read))
+            if not 0.7 * far < its < 1.2 * far or its > 0.95 * abs(whole - told["step_time_s"]):
+                yield f"{asked}: {end} {its} s away, {far} asked, {whole} all at that end"
+
+
+OUTLOOK = {"low": "high", "high": "low"}  # the least time is of a machine at its best
+
+
 def check_unknown_plan(box):
     """Of software that is a file, or that nobody knows, a line says that another was taken."""
     box.write("deepspeed.ini", "[profile]\ninherits = ideal\n")
@@ -1129,6 +1153,7 @@ def tests(box):
     yield "default of a DeepSpeed file", check_deepspeed(box)
     yield "plan", check_plan(box)
     yield "plan of unknown software", check_unknown_plan(box)
+    yield "range of a plan", check_plan_range(box)
     yield "damaged plan", check_damaged_plan(box)
     yield "delayed plan", check_delayed_plan(box)
     yield "gains", check_gains(box)
