@@ -109,6 +109,22 @@ groups_with_sequences(const struct mw_plan *plan)
             MAX(1, plan->shape.context_ranks));
 }
 
+/* Of a mixture, what its decoder tells: as a factor its capacity gives experts as many rows, which
+ * are whole. */
+static void
+fill_experts(const struct mw_step_shape *s, struct mw_result *r)
+{
+    const struct mw_decoder *d = &s->decoder;
+
+    if (!s->has_decoder || !d->experts)
+        return;
+    r->gate = d->gate != MW_GATING_TOP_K ? mw_gate_name((int)d->gate) : NULL;
+    r->capacity_factor = (double)(d->rows_of_expert * d->experts) /
+                         (double)(s->sequences * s->seq * d->experts_per_token);
+    r->router_aux_loss = d->router_aux_loss;
+    r->router_z_loss = d->router_z_loss;
+}
+
 /* The settings that shape a step, if the plan has them. */
 static void
 fill_settings(const struct mw_plan *plan, struct mw_result *r)
@@ -117,6 +133,7 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
 
     if (!s->sequences)
         return;
+    fill_experts(s, r);
     r->tp = mw_plan_degree(plan, MW_AXIS_TP);
     r->cp = MAX(1, s->context_ranks);
     r->cp_kind = r->cp > 1 ? mw_context_name(s->context) : NULL;

@@ -49,6 +49,8 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->ep = s->ep;
     r->gate = s->gate != MW_GATING_TOP_K ? mw_gate_name((int)s->gate) : NULL;
     r->capacity_factor = sizing->shape.capacity_factor;
+    r->router_aux_loss = mw_settings_router_aux_loss(s, &question->model);
+    r->router_z_loss = mw_settings_router_z_loss(s, &question->model);
     r->seq = s->seq;
     r->grad_accum = s->grad_accum;
     r->micro_batch = s->micro_batch;
