@@ -414,6 +414,20 @@ def check_gate_resumed(box):
                        ["--gate top-k", "--gate gshard", "export"])
 
 
+def check_losses_left_out(box):
+    """The losses of a step that leaves out layers are the mean of those that it has: with all but
+    the first left out nearly those of a model of one layer, which begins with larger weights."""
+    config = json.loads((box.folder / "model.json").read_text())
+    layers = config["num_hidden_layers"]
+    box.write("one.json", config | {"num_hidden_layers": 1})
+    options = f"{LOSSES} --dtype fp32 --drop-layers 1-{layers - 1}"
+    one, few = (losses_trained(box, model, of, 1)[1][-1] for model, of in
+                (("one.json", f"{LOSSES} --dtype fp32"), ("model.json", options)))
+    for key in ("router_aux_loss", "router_z_loss"):
+        if not few.get(key) or abs(few[key] / one[key] - 1) > 0.01:
+            yield f"{key}: {few.get(key)}, alone {one[key]}"
+
+
 def check_said(box):
     """Gate, capacity and losses stand in answers, of a plan's file and of a run too, as asked."""
     asked = f"-m model.json {ALONE} -s ddp --batch 4 --seq 32"
@@ -507,7 +521,8 @@ def check_capacity_resumed(box):
     box.run(f"run {odd} --overwrite")
     yield from refused(box.run(f"run {odd.replace('0.7512', '1.2345')} --resume"),
                        ["--capacity-factor 1.2345", "--capacity-factor 0.7512,"])
-    answer = box.run(f"run {odd.replace('0.7512', '0.7513').replace('steps 2', 'steps 3')} --resume")
+    odd = odd.replace("0.7512", "0.7513").replace("steps 2", "steps 3")
+    answer = box.run(f"run {odd} --resume")
     if answer.status:
         yield f"as many rows: {answer.err}"
     answer = box.run("run --resume limited --backend cpu --steps 4 --save again")
@@ -529,6 +544,7 @@ def tests(box):
     yield "simulated", check_simulated(box)
     yield "capacity", check_capacity(box)
     yield "capacity/resumed", check_capacity_resumed(box)
+    yield "losses/left out", check_losses_left_out(box)
     yield "said", check_said(box)
     yield "losses", check_losses(box)
     yield "losses/fall", check_losses_fall(box)

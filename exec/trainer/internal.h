@@ -95,6 +95,7 @@ enum mw_told {
     MW_TOLD_SQUARES, /* of the gradient */
     MW_TOLD_ROUTER_AUX,
     MW_TOLD_ROUTER_Z,
+    MW_TOLD_ROUTERS, /* that were computed: steps may leave out layers, and stages have some each */
     MW_TOLD_WISHES,
     MW_TOLD_COUNT = MW_TOLD_WISHES + MW_TRAINER_WISHES,
 };
@@ -194,7 +195,7 @@ struct mw_trainer {
     struct mw_visits visits;           /* where experts are spread; else NULL */
     double *router_losses; /* [micro_batches][layers][2] of a mixture with losses of its router, as
                             * mw_kernels.router_losses gives them; else NULL */
-    double router_told[2]; /* their sums, over ranks too, of the step that has ended */
+    double router_told[2]; /* their means, over ranks too, of the step that has ended */
 
     uint32_t *tensor_of;             /* [layer + 1][operator] tensor, or MW_NONE */
     struct mw_part **parts;          /* [tensor][tile] */
