@@ -558,7 +558,7 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
     const char *software = question->software ? mw_profile_name(question->software) : NULL;
 
     /* 91.2 s per step with ZeRO-3, 9.6 s with Megatron (documentation of ms-swift). */
-    if (sizing->model->experts && software && !sizing->hardware->offers.grouped_experts)
+    if (sizing->model->experts > 1 && software && !sizing->hardware->offers.grouped_experts)
         g_ptr_array_add(notes,
                         g_strdup_printf("%s computes the experts of a layer one after the other, "
                                         "and with zero3 gathers each by itself, which is not "

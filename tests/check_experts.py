@@ -414,6 +414,31 @@ def check_gate_resumed(box):
                        ["--gate top-k", "--gate gshard", "export"])
 
 
+def check_one_expert(box):
+    """A mixture of one is no choice, and what is said of it does not speak of several."""
+    config = json.loads((box.folder / "model.json").read_text())
+    box.write("single.json", config | {"num_local_experts": 1, "num_experts_per_tok": 1})
+    asked = "-m single.json -H dgx-h100 --batch 1 --grad-accum 1"
+    for options in ("--gate switch", "--gate expert-choice", "--capacity-factor 0.5", "--ep 2"):
+        yield from refused(box.run(f"simulate {asked} {options}"),
+                           [options, "has one expert per layer, which all tokens visit; "])
+    said = box.run(f"simulate {asked} --software deepspeed")
+    if said.status or b"one after the other" in said.out:
+        yield f"{said.out.decode()}{said.err}"
+
+
+def check_damaged_gate(box):
+    """A plan names the gate that it cannot have."""
+    box.run(f"plan -m model.json {ALONE} -s ddp --batch 4 --seq 32 --gate gshard -o gate.plan "
+            "--software memwall")
+    text = (box.folder / "gate.plan").read_text(encoding="utf-8")
+    for gate, *words in (("switch", "gate switch: sends a token to 1 of the experts, and the "
+                          "decoder to 2"),
+                         ("expert-choice", "gate expert-choice: is none that runs")):
+        box.write("damaged.plan", text.replace(" gate gshard", f" gate {gate}"))
+        yield from refused(box.run(f"simulate damaged.plan {ALONE}"), ["damaged.plan", *words])
+
+
 def check_losses_left_out(box):
     """The losses of a step that leaves out layers are the mean of those that it has: with all but
     the first left out nearly those of a model of one layer, which begins with larger weights."""
@@ -544,6 +569,8 @@ def tests(box):
     yield "simulated", check_simulated(box)
     yield "capacity", check_capacity(box)
     yield "capacity/resumed", check_capacity_resumed(box)
+    yield "one expert", check_one_expert(box)
+    yield "damaged gate", check_damaged_gate(box)
     yield "losses/left out", check_losses_left_out(box)
     yield "said", check_said(box)
     yield "losses", check_losses(box)
