@@ -820,6 +820,23 @@ note_quantization(const struct mw_model *model, const struct mw_settings *s, GPt
                                            by, mw_dtype_name(s->dtype), spelled));
 }
 
+/* Where GPUs share sequences, a whole number is often meant for all of them. */
+static void
+note_batch_of_group(const struct mw_question *question, const struct mw_sizing *sizing,
+                    GPtrArray *notes)
+{
+    const double asked = question->settings.micro_batch;
+    const double sharers = (double)(sizing->tp * sizing->settings.cp);
+
+    if (sharers > 1 && asked >= 1 && asked == floor(asked) && !question->deepspeed.notes)
+        g_ptr_array_add(
+            notes,
+            mw_spelled_printf("{batch=%.15g}: is of each GPU, and the %.0f that share "
+                              "sequences have %.15g in a micro-batch; {batch=%.15g} gives them "
+                              "%.15g",
+                              asked, sharers, asked * sharers, asked / sharers, asked));
+}
+
 void
 mw_result_set_notes(const struct mw_question *question, enum mw_strategy strategy,
                     const struct mw_answer *answer)
@@ -830,6 +847,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
 
     if (r->default_step_tokens > 0)
         note_batch(question, strategy, sizing, r, notes);
+    note_batch_of_group(question, sizing, notes);
     note_eager(question, sizing, notes);
     note_left_out(question, strategy, sizing, notes);
     note_pieces(sizing, notes);
