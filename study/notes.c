@@ -721,6 +721,34 @@ note_slicing(const struct mw_question *question, const struct mw_sizing *sizing,
                                           "of them, where the software has that"));
 }
 
+/* ParallelLinearAdapter of NeMo and of Megatron Bridge: A's result is gathered, and B's of products
+ * whose input is sliced, all of a token's elements (docs/MODEL.md 8.2d). */
+static void
+note_sliced_adapters(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_trained *trained = &sizing->settings.trained;
+    int rows = (trained->adapted >> MW_OPERATOR_PROJECTION & 1) +
+               (int)(trained->adapted >> MW_OPERATOR_MLP_DOWN & 1);
+    double tokens = (double)mw_shape_tokens(&sizing->shape);
+    double bytes = rows * tokens * (double)(sizing->model->hidden * sizing->element_bytes);
+
+    if (!trained->rank || sizing->tp == 1 || !sizing->shape.sequence_parallel)
+        return;
+    g_autofree char *results =
+        rows ? g_strdup_printf(", and %s of results of %s per layer and micro-batch",
+                               mw_format_bytes(bytes),
+                               rows > 1                                         ? "o and down"
+                               : trained->adapted >> MW_OPERATOR_PROJECTION & 1 ? "o"
+                                                                                : "down")
+             : g_strdup("");
+    g_ptr_array_add(
+        notes,
+        mw_spelled_printf("{sequence-parallel=on}: what slices exchange for adapters alone is "
+                          "not counted: in NeMo and Megatron Bridge gathers of %" G_GINT64_FORMAT
+                          " elements per token%s",
+                          trained->rank, results));
+}
+
 double
 mw_save_s(const struct mw_sizing *sizing)
 {
@@ -854,6 +882,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_experts(question, sizing, notes);
     note_replicas(sizing, notes);
     note_slicing(question, sizing, notes);
+    note_sliced_adapters(sizing, notes);
     note_offers(question, sizing, notes);
     mw_note_deepspeed(question, strategy, sizing, notes);
     note_length(sizing, notes);

@@ -147,6 +147,24 @@ def check_batch(box):
         yield f"software {answer['software']}"
 
 
+def check_sliced(box):
+    """What slices that share tokens exchange for adapters is said, with its bytes, as it is not
+    counted."""
+    tokens, hidden = 2048, 4096
+    for options, rows in (("lora:16", 2), ("lora:16@q,o", 1), ("lora:16@down", 1),
+                          ("lora:16@q,v", 0), ("norm1", None)):
+        for shared in ("on", "off"):
+            answer = box.run("simulate -m llama-3.1-8b -H dgx-h100 --tp 8 --batch 0.125 --seq 2048 "
+                             f"--json --train {options} --sequence-parallel {shared}")
+            said = [note for note in answer_of(answer.out)["notes"] if "for adapters alone" in note]
+            if len(said) != (shared == "on" and rows is not None):
+                yield f"{options}, {shared}: {said}"
+                continue
+            size = f"{rows * tokens * hidden * 2 / 1e6:.1f} MB" if rows else "16 elements"
+            if said and (size not in said[0] or (" of results of " in said[0]) != bool(rows)):
+                yield f"{options}: {said}, not {size}"
+
+
 def check_papers(box):
     """Their equations are of models that are trained whole."""
     asked = "-m llama-3.1-8b -H h100 --gpus 1 --seq 512 --batch 1"
@@ -537,6 +555,7 @@ def tests(box):
     yield "activations", check_activations(box)
     yield "flops", check_flops(box)
     yield "batch", check_batch(box)
+    yield "sliced", check_sliced(box)
     yield "papers", check_papers(box)
     yield "refusals", check_refusals(box)
     for name in SETS:
