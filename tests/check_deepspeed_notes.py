@@ -230,8 +230,8 @@ def check_contradicted(box):
 def check_ranks(box):
     """A run's train_batch_size is of the ranks that were launched, not of the profile's GPUs."""
     model = ROOT / "tests/fixtures/llama-small"
-    line = f"run -m {model}/config.json -H dgx-h100 --seq 16 --commit none --backend cpu --steps 1 " \
-           f"--data {model}/lora/text.txt --deepspeed ds.json"
+    line = f"run -m {model}/config.json -H dgx-h100 --seq 16 --commit none --backend cpu " \
+           f"--steps 1 --data {model}/lora/text.txt --deepspeed ds.json"
     for ranks in (1, 2) if has_ranks() else (1,):
         launched = {"prefix": [*MPIRUN, str(ranks)], **RANKS_ENVIRONMENT} if ranks > 1 else {}
         for batch, good in ((2 * ranks, True), (2 * GPUS, False)):
