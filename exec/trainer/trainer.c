@@ -67,14 +67,23 @@ read_batch(struct mw_trainer *trainer, int64_t step, int64_t micro_batch, GError
                           trainer->targets + at, error);
 }
 
+/* Of micro-batches to layers. */
+static int64_t
+layer_visits(const struct mw_trainer *trainer)
+{
+    return trainer->micro_batches * trainer->plan->shape.decoder.layers;
+}
+
 /* What no layer writes stays so: other stages' layers, and those that the step leaves out. */
 static void
-forget_router_losses(struct mw_trainer *trainer)
+forget_routers(struct mw_trainer *trainer)
 {
-    int64_t count = trainer->micro_batches * trainer->plan->shape.decoder.layers;
+    int64_t count = layer_visits(trainer);
 
     for (int64_t i = 0; trainer->router_losses && i < 2 * count; i++)
         trainer->router_losses[i] = NAN;
+    for (int64_t i = 0; trainer->expert_loads && i < count; i++)
+        trainer->expert_loads[i] = 0;
 }
 
 /* The first micro-batches of a step are read when the step before sends them forward, where it
@@ -87,9 +96,7 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
 
     now->step = step;
     *trainer->loss = 0;
-    forget_router_losses(trainer);
-    if (trainer->expert_loads)
-        memset(trainer->expert_loads, 0, router_losses(trainer) * sizeof(double));
+    forget_routers(trainer);
     now->loss_scale = trainer->scale.scale;
     now->updated = false;
     if (trainer->passes == MW_PASSES_NEXT)
@@ -120,7 +127,7 @@ exchange_most(struct mw_trainer *trainer, GError **error)
 
     if (!trainer->expert_loads || !ranks)
         return true;
-    for (size_t i = 0; i < router_losses(trainer); i++)
+    for (int64_t i = 0; i < layer_visits(trainer); i++)
         most = fmax(most, trainer->expert_loads[i]);
     if (!mw_ranks_worst(trainer->options.ranks, 0, (int)lround(1e6 * fmin(most, 1e3)), &of_all,
                         NULL, error))
