@@ -100,7 +100,7 @@ struct mw_memory_use {
     double whole_blocks;     /* whose parameters are whole at once in backward, where these are
                                * gathered block by block; 0: as planned, part by part */
     bool ends_stay;          /* whole meanwhile, parameters that are in no layer */
-    bool fp8_parameters;      /* those of products in fp8 have no 16-bit copy */
+    bool fp8_parameters;     /* those of products in fp8 have no 16-bit copy */
     bool update_frees_others; /* gradients that the rank does not update, before it does */
 };
 

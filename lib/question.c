@@ -237,6 +237,7 @@ mw_lib_copy(const struct memwall_question *question)
 
     for (char **name = names; *name; name++)
         *text_of(copy, *name) = keep_text(copy, memwall_question_get(question, *name));
+    copy->ranks = question->ranks;
     copy->loaded = mw_loaded_new();
     for (guint i = 0; i < question->keys->len; i++)
         g_ptr_array_add(copy->keys, keep_text(copy, question->keys->pdata[i]));

@@ -33,7 +33,8 @@ struct memwall_question {
     char *machines, *prices, *region, *pay, *over, *budget_of, *include, *search,
         *limits[MW_LIB_LIMITS]; /* of MEMWALL_ADVISE */
     char *settings[MW_SETTINGS_COUNT];
-    GPtrArray *keys;          /* "nvme.drives=2", in the order in which they were set */
+    GPtrArray *keys; /* "nvme.drives=2", in the order in which they were set */
+    int64_t ranks; /* of a run, that were launched; 0: as many GPUs as settings and profile have */
     struct mw_loaded *loaded; /* NULL: files are read whenever it is asked */
     memwall_listener listener;
     void *data;

@@ -180,15 +180,16 @@ read_settings(const struct memwall_question *question, struct mw_settings *setti
 
 /* Data-parallel GPUs for these settings; 0: slices and stages do not divide the number of GPUs. */
 static int64_t
-replicas(const struct mw_question *out)
+replicas(const struct memwall_question *question, const struct mw_question *out)
 {
     const struct mw_settings *s = &out->settings;
-    int64_t gpus = s->gpus_per_node == MW_AUTO
-                       ? mw_hwprofile_read(out->profile, MW_OUTLOOK_TYPICAL).gpus_per_node
-                       : s->gpus_per_node;
+    bool open = s->gpus_per_node == MW_AUTO;
+    int64_t per_node =
+        open ? mw_hwprofile_read(out->profile, MW_OUTLOOK_TYPICAL).gpus_per_node : s->gpus_per_node;
+    int64_t gpus = open && question->ranks ? question->ranks : s->nodes * per_node;
     int64_t of_model = s->tp * s->pp;
 
-    return s->nodes * gpus % of_model ? 0 : s->nodes * gpus / of_model;
+    return gpus % of_model ? 0 : gpus / of_model;
 }
 
 /* `out` already has the settings of the question.  They override the file's batch, so the file's
@@ -204,8 +205,8 @@ read_deepspeed(const struct memwall_question *question, struct mw_question *out,
 
     for (int state = 0; state < MW_STATE_COUNT; state++)
         placed[state] = s->placement[state].count > 0;
-    if (!mw_deepspeed_load(question->deepspeed, own_batch ? 0 : replicas(out), s, &out->deepspeed,
-                           error))
+    if (!mw_deepspeed_load(question->deepspeed, own_batch ? 0 : replicas(question, out), s,
+                           &out->deepspeed, error))
         return false;
     if (named)
         s->batch_source = NULL;

@@ -89,6 +89,57 @@ mw_model_write_adapter_config(const struct mw_decoder *decoder)
     return g_string_free(text, FALSE);
 }
 
+/* --- as a setting --------------------------------------------------------------------------- */
+
+static uint32_t
+all_adapted(void)
+{
+    uint32_t all = 0;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(adapted); i++)
+        all |= UINT32_C(1) << adapted[i].operator_;
+    return all;
+}
+
+static void
+add_name(GString *list, const char *name)
+{
+    g_string_append_printf(list, "%c%s", strchr(list->str, '@') ? '+' : '@', name);
+}
+
+/* Its operators by name; of one of which some matrices have none, the others. */
+char *
+mw_model_adapters_text(const struct mw_trained *trained)
+{
+    GString *text = g_string_new(NULL);
+    bool all = trained->adapted == all_adapted() && !trained->bare;
+
+    g_string_printf(text, "lora:%" G_GINT64_FORMAT, trained->rank);
+    for (int i = 0; i < MW_OPERATOR_COUNT && !all; i++) {
+        if (!(trained->adapted >> i & 1))
+            continue;
+        bool whole = !(mw_targets_of(i) & trained->bare);
+        if (whole)
+            add_name(text, mw_operator_name(i));
+        for (int t = 0; t < MW_TARGET_COUNT && !whole; t++)
+            if (mw_targets_of(i) & ~trained->bare & UINT32_C(1) << t)
+                add_name(text, mw_target_name(t));
+    }
+    return g_string_free(text, FALSE);
+}
+
+char *
+mw_model_adapter_config_text(const struct mw_adapter_config *config)
+{
+    const struct mw_trained trained = {
+        .adapted = config->adapted ? config->adapted : all_adapted(),
+        .rank = config->rank,
+        .bare = config->bare,
+    };
+
+    return mw_model_adapters_text(&trained);
+}
+
 /* --- reading --------------------------------------------------------------------------------- */
 
 static bool
@@ -308,12 +359,14 @@ static bool
 check_numbers(const struct mw_adapter_config *config, const struct mw_decoder *decoder,
               const char *origin, GError **error)
 {
-    if (config->rank != decoder->lora_rank)
+    if (config->rank != decoder->lora_rank) {
+        g_autofree char *fits = mw_model_adapter_config_text(config);
         return mw_refuse(error,
                          "%s: r: %s%" G_GINT64_FORMAT ": the adapters to train have rank "
-                         "%" G_GINT64_FORMAT "; give {train=lora:%" G_GINT64_FORMAT "}",
+                         "%" G_GINT64_FORMAT "; give {train=%s}",
                          origin, config->unranked ? "missing, which PEFT reads as " : "",
-                         config->rank, decoder->lora_rank, config->rank);
+                         config->rank, decoder->lora_rank, fits);
+    }
     if (fabs(config->alpha - decoder->lora_alpha) <= 1e-12 * config->alpha)
         return true;
     g_autofree char *scaled =
@@ -324,22 +377,34 @@ check_numbers(const struct mw_adapter_config *config, const struct mw_decoder *d
                      origin, config->written_alpha, scaled, decoder->lora_alpha, config->alpha);
 }
 
+/* "q_proj, v_proj".  g_free it. */
+static char *
+modules_text(const struct mw_decoder *decoder)
+{
+    g_autoptr(GPtrArray) names = target_modules(decoder);
+
+    g_ptr_array_add(names, NULL);
+    return g_strjoinv(", ", (char **)names->pdata);
+}
+
 /* A pattern names none: then the tensors say it. */
 static bool
 check_modules(const struct mw_adapter_config *config, const struct mw_decoder *decoder,
               const char *origin, GError **error)
 {
-    g_autoptr(GPtrArray) names = target_modules(decoder);
+    struct mw_decoder file = *decoder;
 
     if (!config->adapted ||
         (config->adapted == decoder->lora_adapted && config->bare == decoder->lora_bare))
         return true;
-    g_ptr_array_add(names, NULL);
-    g_autofree char *list = g_strjoinv(", ", (char **)names->pdata);
+    file.lora_adapted = config->adapted;
+    file.lora_bare = config->bare;
+    g_autofree char *its = modules_text(&file), *asked = modules_text(decoder);
+    g_autofree char *fits = mw_model_adapter_config_text(config);
     return mw_refuse(error,
-                     "%s: target_modules: names other matrices than {train} does, which are %s; "
-                     "leave {train} out to take the file's",
-                     origin, list);
+                     "%s: target_modules: the file's adapters are of %s, and those to train of %s; "
+                     "give {train=%s}",
+                     origin, its, asked, fits);
 }
 
 static bool
@@ -380,4 +445,16 @@ mw_model_check_adapter_config(const char *path, const struct mw_decoder *decoder
     return read_config(path, decoder->family, &config, error) &&
            check_numbers(&config, decoder, path, error) &&
            check_modules(&config, decoder, path, error);
+}
+
+bool
+mw_model_refuse_adapter_config(const char *path, const struct mw_decoder *decoder, GError **error)
+{
+    struct mw_adapter_config config;
+
+    if (!read_config(path, decoder->family, &config, error))
+        return false;
+    g_autofree char *fits = mw_model_adapter_config_text(&config);
+    return mw_refuse(error, "%s: is of adapters, and none are trained; give {train=%s}", path,
+                     fits);
 }

@@ -397,10 +397,16 @@ struct mw_adapter_config {
     uint32_t bare;    /* matrices of these that it does not name: bits 1 << enum mw_target */
 };
 bool mw_model_read_adapter_config(const char *path, struct mw_adapter_config *out, GError **error);
+/* As {train} requests them: "lora:16@q+v".  g_free it. */
+char *mw_model_adapters_text(const struct mw_trained *trained);
+char *mw_model_adapter_config_text(const struct mw_adapter_config *config);
 /* Whether such a file is of the decoder's adapters; if it has a pattern, the tensors say of which
  * modules. */
 bool mw_model_check_adapter_config(const char *path, const struct mw_decoder *decoder,
                                    GError **error);
+/* Refuses the file for a decoder without adapters, and says how these are requested. */
+bool mw_model_refuse_adapter_config(const char *path, const struct mw_decoder *decoder,
+                                    GError **error);
 
 /* A sequence is within the window of the attention, which the executor does not have. */
 bool mw_model_runs_seq(const struct mw_model *model, int64_t seq, GError **error);

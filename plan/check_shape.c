@@ -67,6 +67,26 @@ check_adapters(struct mw_plan_check *check, const struct mw_decoder *d)
                           d->lora_rank, d->lora_alpha);
 }
 
+static bool
+check_gate(struct mw_plan_check *check, const struct mw_decoder *d)
+{
+    const struct mw_gate_row *gate = mw_gate_row((int)d->gate);
+
+    if (!gate)
+        return mw_plan_refuse(check, "decoder: gate %d: is none of 0 to %d", (int)d->gate,
+                              MW_GATING_COUNT - 1);
+    if (!gate->runs)
+        return mw_plan_refuse(check,
+                              "decoder: gate %s: is none that runs, and a plan with another has no "
+                              "decoder",
+                              gate->name);
+    return !gate->visits || gate->visits == d->experts_per_token ||
+           mw_plan_refuse(check,
+                          "decoder: gate %s: sends a token to %" PRId64
+                          " of the experts, and the decoder to %" PRId64,
+                          gate->name, gate->visits, d->experts_per_token);
+}
+
 /* A mixture's experts are as its family has them: gated, without biases. */
 static bool
 check_experts(struct mw_plan_check *check, const struct mw_decoder *d)
@@ -81,18 +101,14 @@ check_experts(struct mw_plan_check *check, const struct mw_decoder *d)
     if (d->experts < 1 || d->experts > MW_DECODER_EXPERTS_MAX || d->experts_per_token < 1 ||
         d->experts_per_token > d->experts)
         return mw_plan_refuse(check,
-                              "decoder: %" PRId64 " experts, of which a token visits %" PRId64
-                              ": out of range",
-                              d->experts, d->experts_per_token);
+                              "decoder: a token visits %" PRId64 " of %" PRId64
+                              " experts: must be 1 to all of 1 to %d",
+                              d->experts_per_token, d->experts, MW_DECODER_EXPERTS_MAX);
     if (d->rows_of_expert < 0 || d->rows_of_expert > MW_DECODER_POSITIONS_MAX)
         return mw_plan_refuse(check, "decoder: experts that take %" PRId64 " rows: out of range",
                               d->rows_of_expert);
-    const struct mw_gate_row *gate = mw_gate_row((int)d->gate);
-    if (!gate || !gate->runs || (gate->visits && gate->visits != d->experts_per_token))
-        return mw_plan_refuse(check,
-                              "decoder: gate %d, by which a token visits %" PRId64
-                              " experts: is none that runs",
-                              (int)d->gate, d->experts_per_token);
+    if (!check_gate(check, d))
+        return false;
     if (!is_within(d->router_aux_loss, 0, MW_DECODER_LOSS_MAX) ||
         !is_within(d->router_z_loss, 0, MW_DECODER_LOSS_MAX))
         return mw_plan_refuse(check, "decoder: losses of the router, %g and %g: out of range",

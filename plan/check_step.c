@@ -400,8 +400,8 @@ find_ranks(struct mw_step_check *check)
         return mw_plan_refuse(&check->base, "%s: %" PRId64 " ranks agree on the norm, of %u",
                               mw_step_label(check, check->agree).text, ranks,
                               check->plan->world_ranks);
-    if (check->pp == 1 && (check->layer_first || check->layer_behind != check->layers ||
-                           check->stretches > 1))
+    if (check->pp == 1 &&
+        (check->layer_first || check->layer_behind != check->layers || check->stretches > 1))
         return mw_plan_refuse(&check->base,
                               "program %u: has layers %" PRId64 " to %" PRId64 " of %" PRId64
                               ", and no pipeline has the others",
@@ -624,7 +624,8 @@ check_flat(struct mw_step_check *check)
     check->dropped = mw_plan_allocate((size_t)check->layers + 1, sizeof *check->dropped);
     check->first_of_stretch =
         mw_plan_allocate((size_t)check->layers + 1, sizeof *check->first_of_stretch);
-    check->behind_stretch = mw_plan_allocate((size_t)check->layers + 1, sizeof *check->behind_stretch);
+    check->behind_stretch =
+        mw_plan_allocate((size_t)check->layers + 1, sizeof *check->behind_stretch);
     check->tensor_of =
         mw_plan_allocate((size_t)(check->layers + 1) * MW_OPERATOR_COUNT, sizeof *check->tensor_of);
     check->part_of = mw_plan_allocate(plan->tensor_count, sizeof *check->part_of);

@@ -63,8 +63,8 @@ struct mw_step_check {
     uint32_t op_count;
     int64_t layer_first, layer_behind; /* the latter is not its own */
     int64_t stretches;                 /* of layers that follow each other */
-    int64_t *first_of_stretch;            /* [layers] of the stretch that has the layer: its first, */
-    int64_t *behind_stretch;            /* and the layer behind it; 0: it is not the program's */
+    int64_t *first_of_stretch;         /* [layers] of the stretch that has the layer: its first, */
+    int64_t *behind_stretch;           /* and the layer behind it; 0: it is not the program's */
     bool *dropped;                     /* [layers] */
     uint32_t *tensor_of;               /* [(layers + 1) * MW_OPERATOR_COUNT], MW_NONE: none */
     uint32_t begin, agree, commit;

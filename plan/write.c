@@ -562,13 +562,15 @@ write_strides(struct writer *writer, const struct mw_plan *plan, uint32_t index)
 
 /* Writes ranks and the shape of the step. */
 static void
-write_frame(struct writer *writer, const struct mw_plan *plan)
+write_frame(struct writer *writer, const struct mw_plan *plan,
+            void (*write_its)(struct writer *writer, const struct mw_program *program,
+                              uint32_t index))
 {
     write_shape(writer, &plan->shape);
     if (plan->shape.has_decoder)
         write_decoder(writer, &plan->shape.decoder);
     for (uint32_t i = 0; i < plan->program_count; i++)
-        write_program(writer, &plan->programs[i], i);
+        write_its(writer, &plan->programs[i], i);
     for (uint32_t i = 0; i < plan->comm_count; i++)
         write_comm(writer, &plan->comms[i], i);
 }
@@ -586,7 +588,7 @@ mw_plan_write(const struct mw_plan *plan, FILE *out)
     struct writer writer = {.out = out};
 
     write_head(&writer, plan);
-    write_frame(&writer, plan);
+    write_frame(&writer, plan, write_program);
     for (uint32_t i = 0; i < plan->lane_count; i++)
         write_lane(&writer, &plan->lanes[i], i);
     for (uint32_t i = 0; i < plan->channel_count; i++)
@@ -628,13 +630,24 @@ write_gradient_home(struct writer *writer, const struct mw_plan *plan, uint32_t 
     write_slot(writer, &home, slot);
 }
 
+/* What software takes beside the slots, and what it gives away of them, are of each variant. */
+static void
+write_shared_program(struct writer *writer, const struct mw_program *program, uint32_t index)
+{
+    struct mw_program shared = *program;
+
+    shared.apart_bytes = 0;
+    memset(shared.beside_bytes, 0, sizeof shared.beside_bytes);
+    write_program(writer, &shared, index);
+}
+
 bool
 mw_plan_write_shared(const struct mw_plan *plan, FILE *out)
 {
     struct writer writer = {.out = out};
 
     write_world(&writer, plan);
-    write_frame(&writer, plan);
+    write_frame(&writer, plan, write_shared_program);
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
         write_tensor(&writer, &plan->tensors[i], i);
         write_home(&writer, plan, plan->tensors[i].param_slot);

@@ -497,8 +497,7 @@ check_counts_of_layers(const struct mw_model *model, const struct mw_settings *s
                          mw_settings_stretches(s) > 1 ? "a stretch of "
                          : s->pp > 1                  ? "a pipeline stage of "
                                                       : "",
-                         model->name,
-                         most, most);
+                         model->name, most, most);
     return true;
 }
 

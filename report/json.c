@@ -67,6 +67,10 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
         mw_json_number(json, "expert_imbalance", r->expert_imbalance);
     if (r->capacity_factor > 0)
         mw_json_number(json, "capacity_factor", r->capacity_factor);
+    if (r->router_aux_loss > 0)
+        mw_json_number(json, "router_aux_loss_coef", r->router_aux_loss);
+    if (r->router_z_loss > 0)
+        mw_json_number(json, "router_z_loss_coef", r->router_z_loss);
     mw_json_number(json, "micro_batch", r->micro_batch);
     write_shape(json, r, "grad_accum", r->grad_accum);
     mw_json_number(json, "global_batch", r->global_batch);

@@ -1,6 +1,7 @@
 #include <inttypes.h>
 
 #include "base/format.h"
+#include "base/typed.h"
 #include "report/grid.h"
 #include "report/memory_ledger.h"
 #include "report/report.h"
@@ -126,8 +127,14 @@ add_batch(struct mw_grid *grid, const struct mw_result *r)
                     mw_format_significant(r->expert_imbalance), NULL);
     if (r->gate)
         mw_grid_row(grid, "gate of experts", r->gate, NULL);
+    g_autofree char *factor = mw_typed(r->capacity_factor);
     if (r->capacity_factor > 0)
-        mw_grid_row(grid, "capacity of experts", mw_format_significant(r->capacity_factor), NULL);
+        mw_grid_row(grid, "capacity of experts", factor, NULL);
+    g_autofree char *uneven = mw_typed(r->router_aux_loss), *scores = mw_typed(r->router_z_loss);
+    if (r->router_aux_loss > 0)
+        mw_grid_row(grid, "loss of uneven experts", uneven, NULL);
+    if (r->router_z_loss > 0)
+        mw_grid_row(grid, "loss of large scores", scores, NULL);
 }
 
 static void

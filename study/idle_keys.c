@@ -81,6 +81,25 @@ note_drives(const struct mw_profile *profile, const struct mw_sizing *sizing, GP
                                       of_all));
 }
 
+/* 12.14 of docs/MODEL.md: it multiplies what waits for backward, and one layer's is working memory.
+ */
+static void
+note_activations_kept(const struct mw_question *question, const struct mw_sizing *sizing,
+                      GPtrArray *notes)
+{
+    static const char key[] = "activations_kept";
+
+    if (question->software && mw_profile_is_set(question->software, "memory", key) &&
+        sizing->settings.checkpoint_interval > 0 && !mw_sizing_kept_of_model(sizing) &&
+        mw_sizing_largest_group(sizing) <= 1)
+        g_ptr_array_add(notes,
+                        mw_spelled_printf("{key software.memory.%s} changes nothing: it is of "
+                                          "layers that keep their activations until backward, and "
+                                          "every layer is recomputed by itself; "
+                                          "{activation-checkpoint-interval=0} keeps them",
+                                          key));
+}
+
 void
 mw_note_keys(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -92,4 +111,5 @@ mw_note_keys(const struct mw_question *question, const struct mw_sizing *sizing,
     }
     if (question->modified)
         note_drives(question->profile, sizing, notes);
+    note_activations_kept(question, sizing, notes);
 }

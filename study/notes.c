@@ -646,7 +646,7 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
     const char *software = question->software ? mw_profile_name(question->software) : NULL;
 
     /* 91.2 s per step with ZeRO-3, 9.6 s with Megatron (documentation of ms-swift). */
-    if (sizing->model->experts && software && !sizing->hardware->offers.grouped_experts)
+    if (sizing->model->experts > 1 && software && !sizing->hardware->offers.grouped_experts)
         g_ptr_array_add(notes,
                         g_strdup_printf("%s computes the experts of a layer one after the other, "
                                         "and with zero3 gathers each by itself, which is not "
@@ -810,6 +810,34 @@ note_slicing(const struct mw_question *question, const struct mw_sizing *sizing,
                                           "of them, where the software has that"));
 }
 
+/* ParallelLinearAdapter of NeMo and of Megatron Bridge: A's result is gathered, and B's of products
+ * whose input is sliced, all of a token's elements (docs/MODEL.md 8.2d). */
+static void
+note_sliced_adapters(const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    const struct mw_trained *trained = &sizing->settings.trained;
+    int rows = (trained->adapted >> MW_OPERATOR_PROJECTION & 1) +
+               (int)(trained->adapted >> MW_OPERATOR_MLP_DOWN & 1);
+    double tokens = (double)mw_shape_tokens(&sizing->shape);
+    double bytes = rows * tokens * (double)(sizing->model->hidden * sizing->element_bytes);
+
+    if (!trained->rank || sizing->tp == 1 || !sizing->shape.sequence_parallel)
+        return;
+    g_autofree char *results =
+        rows ? g_strdup_printf(", and %s of results of %s per layer and micro-batch",
+                               mw_format_bytes(bytes),
+                               rows > 1                                         ? "o and down"
+                               : trained->adapted >> MW_OPERATOR_PROJECTION & 1 ? "o"
+                                                                                : "down")
+             : g_strdup("");
+    g_ptr_array_add(
+        notes,
+        mw_spelled_printf("{sequence-parallel=on}: what slices exchange for adapters alone is "
+                          "not counted: in NeMo and Megatron Bridge gathers of %" G_GINT64_FORMAT
+                          " elements per token%s",
+                          trained->rank, results));
+}
+
 double
 mw_save_s(const struct mw_sizing *sizing)
 {
@@ -909,6 +937,23 @@ note_quantization(const struct mw_model *model, const struct mw_settings *s, GPt
                                            by, mw_dtype_name(s->dtype), spelled));
 }
 
+/* Where GPUs share sequences, a whole number is often meant for all of them. */
+static void
+note_batch_of_group(const struct mw_question *question, const struct mw_sizing *sizing,
+                    GPtrArray *notes)
+{
+    const double asked = question->settings.micro_batch;
+    const double sharers = (double)(sizing->tp * sizing->settings.cp);
+
+    if (sharers > 1 && asked >= 1 && asked == floor(asked) && !question->deepspeed.notes)
+        g_ptr_array_add(
+            notes,
+            mw_spelled_printf("{batch=%.15g}: is of each GPU, and the %.0f that share "
+                              "sequences have %.15g in a micro-batch; {batch=%.15g} gives them "
+                              "%.15g",
+                              asked, sharers, asked * sharers, asked / sharers, asked));
+}
+
 void
 mw_result_set_notes(const struct mw_question *question, enum mw_strategy strategy,
                     const struct mw_answer *answer)
@@ -919,12 +964,14 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
 
     if (r->default_step_tokens > 0)
         note_batch(question, strategy, sizing, r, notes);
+    note_batch_of_group(question, sizing, notes);
     note_eager(question, sizing, notes);
     note_left_out(question, strategy, sizing, notes);
     note_pieces(sizing, notes);
     note_experts(question, sizing, notes);
     note_replicas(sizing, notes);
     note_slicing(question, sizing, notes);
+    note_sliced_adapters(sizing, notes);
     note_offers(question, sizing, notes);
     mw_note_deepspeed(question, strategy, sizing, notes);
     note_length(sizing, notes);

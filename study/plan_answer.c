@@ -111,6 +111,22 @@ groups_with_sequences(const struct mw_plan *plan)
             MAX(1, plan->shape.context_ranks));
 }
 
+/* Of a mixture, what its decoder tells: as a factor its capacity gives experts as many rows, which
+ * are whole. */
+static void
+fill_experts(const struct mw_step_shape *s, struct mw_result *r)
+{
+    const struct mw_decoder *d = &s->decoder;
+
+    if (!s->has_decoder || !d->experts)
+        return;
+    r->gate = d->gate != MW_GATING_TOP_K ? mw_gate_name((int)d->gate) : NULL;
+    r->capacity_factor = (double)(d->rows_of_expert * d->experts) /
+                         (double)(s->sequences * s->seq * d->experts_per_token);
+    r->router_aux_loss = d->router_aux_loss;
+    r->router_z_loss = d->router_z_loss;
+}
+
 /* The settings that shape a step, if the plan has them. */
 static void
 fill_settings(const struct mw_plan *plan, struct mw_result *r)
@@ -119,6 +135,7 @@ fill_settings(const struct mw_plan *plan, struct mw_result *r)
 
     if (!s->sequences)
         return;
+    fill_experts(s, r);
     r->tp = mw_plan_degree(plan, MW_AXIS_TP);
     r->cp = MAX(1, s->context_ranks);
     r->cp_kind = r->cp > 1 ? mw_context_name(s->context) : NULL;
@@ -212,6 +229,35 @@ fill_ledger(const struct mw_plan *plan, struct mw_result *r)
         r->shares_slots |= plan->slots[s].shares && plan->slots[s].purpose != MW_PURPOSE_GRADIENTS;
 }
 
+static double
+simulated_s(const void *data, const struct mw_hardware *hardware)
+{
+    const struct mw_answer *answer = data;
+
+    return mw_cycle_s(answer->known, answer->variants, hardware, false);
+}
+
+/* Plans of more ops take too long to be simulated for each range. */
+#define RANGED_OPS 200000
+
+/* As the answer to a question has them, but that the figures' part is of simulated steps: there it
+ * is by estimates from dimensions, which a plan does not have. */
+static void
+fill_ends(const struct mw_question *question, const struct mw_answer *answer)
+{
+    struct mw_result *r = answer->result;
+    double typical_s = r->step_time_s[MW_OUTLOOK_TYPICAL];
+
+    for (int o = 0; o < MW_OUTLOOK_COUNT; o += 2) {
+        double part = answer->plan->op_count > RANGED_OPS
+                          ? 1
+                          : mw_independent_part_of(question, (enum mw_outlook)o, simulated_s,
+                                                   answer, typical_s);
+        double all_s = simulated_s(answer, &question->hardware[o]);
+        r->step_time_s[o] = typical_s + part * (all_s - typical_s);
+    }
+}
+
 static bool
 fill_speed(const struct mw_question *question, struct mw_answer *answer, GError **error)
 {
@@ -223,10 +269,9 @@ fill_speed(const struct mw_question *question, struct mw_answer *answer, GError 
                            error))
         return false;
     r->simulated = true;
-    for (int o = 0; o < MW_OUTLOOK_COUNT; o++)
-        r->step_time_s[o] = o == MW_OUTLOOK_TYPICAL
-                                ? mw_result_set_cycle(answer, &hw[o], (double)engine.step_ns * 1e-9)
-                                : mw_cycle_s(answer->known, answer->variants, &hw[o], false);
+    r->step_time_s[MW_OUTLOOK_TYPICAL] =
+        mw_result_set_cycle(answer, &hw[MW_OUTLOOK_TYPICAL], (double)engine.step_ns * 1e-9);
+    fill_ends(question, answer);
     r->first_step_time_s = engine.first_step_ns * 1e-9;
     r->rounds_by_mean = engine.rounds_by_mean;
     r->critical_path_s = mw_cycle_s(answer->known, answer->variants, &hw[MW_OUTLOOK_TYPICAL], true);

@@ -7,27 +7,12 @@
 #include "base/input.h"
 #include "base/spell.h"
 #include "hardware/hwprofile.h"
+#include "study/study.h"
 
 /* Limit of a line: no file has a longer name.  Names stand in the head's first lines. */
 #define NAME_LINE_BYTES 4096
 #define HEAD_LINES 4
-
-struct mw_variants *
-mw_plan_file_read(const char *path, GError **error)
-{
-    static const struct mw_input_kind kind = {MW_PLAN_FILE_WANTED, MW_PLAN_TEXT_BYTES_MAX,
-                                              MW_PLAN_TEXT_BEGIN};
-    gsize length;
-    g_autofree char *text = mw_input_read(path, &kind, &length, error);
-    char why[512];
-
-    if (!text)
-        return NULL;
-    struct mw_variants *variants = mw_variants_parse_steps(text, length, why, sizeof why);
-    if (!variants)
-        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", path, why);
-    return variants;
-}
+#define SOFTWARE "software "
 
 /* The first "op 12" or the like in a message; NULL: none. */
 static char *
@@ -55,6 +40,58 @@ find_line(const char *text, const char *entity)
             line = i + 1;
     }
     return line;
+}
+
+/* The number of the line that names the software of one of the plans, which may have none: only
+ * heads have such lines. */
+static guint
+software_line(const char *text, uint32_t plan)
+{
+    guint line = 0;
+
+    for (const char *at = text; at; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        line++;
+        if (g_str_has_prefix(at, SOFTWARE) && !plan--)
+            return line;
+    }
+    return 0;
+}
+
+/* What a plan's line says was set of its software. */
+static bool
+check_software(const char *path, const char *text, const struct mw_variants *variants,
+               GError **error)
+{
+    uint32_t before = 0;
+
+    for (uint32_t i = 0; i < variants->plan_count; i++) {
+        if (!mw_plan_check_software(variants->plans[i], error)) {
+            g_prefix_error(error, "%s: line %u: ", path, software_line(text, before));
+            return false;
+        }
+        before += variants->plans[i]->software != NULL;
+    }
+    return true;
+}
+
+struct mw_variants *
+mw_plan_file_read(const char *path, GError **error)
+{
+    static const struct mw_input_kind kind = {MW_PLAN_FILE_WANTED, MW_PLAN_TEXT_BYTES_MAX,
+                                              MW_PLAN_TEXT_BEGIN};
+    gsize length;
+    g_autofree char *text = mw_input_read(path, &kind, &length, error);
+    char why[512];
+
+    if (!text)
+        return NULL;
+    struct mw_variants *variants = mw_variants_parse_steps(text, length, why, sizeof why);
+    if (!variants)
+        g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", path, why);
+    else if (!check_software(path, text, variants, error))
+        g_clear_pointer(&variants, mw_variants_free);
+    return variants;
 }
 
 void

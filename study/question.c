@@ -117,18 +117,47 @@ mw_question_sign(const struct mw_question *question, struct mw_plan *plan)
         mw_plan_set_software(plan, software);
 }
 
+/* What a plan says of its software: its name, then what was set of it.  g_strfreev it. */
+static char **
+software_words(const struct mw_plan *plan)
+{
+    return g_strsplit(plan->software ? plan->software : "", SET, -1);
+}
+
 /* A plan may come from elsewhere: no path that it names is read. */
+static struct mw_profile *
+named_software(const char *name)
+{
+    bool named = name && !g_str_has_suffix(name, ".ini");
+
+    return named ? mw_software_load(name, NULL) : NULL;
+}
+
 struct mw_profile *
 mw_plan_software(const struct mw_plan *plan)
 {
-    g_auto(GStrv) words = g_strsplit(plan->software ? plan->software : "", SET, -1);
-    bool named = words[0] && !g_str_has_suffix(words[0], ".ini");
-    struct mw_profile *software = named ? mw_software_load(words[0], NULL) : NULL;
+    g_auto(GStrv) words = software_words(plan);
+    struct mw_profile *software = named_software(words[0]);
 
     for (char **key = words + 1; software && *key; key++)
         if (!mw_profile_set(software, *key, NULL))
             g_clear_pointer(&software, mw_profile_free);
     return software;
+}
+
+bool
+mw_plan_check_software(const struct mw_plan *plan, GError **error)
+{
+    g_auto(GStrv) words = software_words(plan);
+    struct mw_profile *software = named_software(words[0]);
+    bool good = true, set = words[0] && words[1];
+
+    for (char **key = words + 1; set && good && *key; key++)
+        good = software ? mw_profile_set(software, *key, error)
+                        : mw_profile_set_check(&mw_software_kind, *key, error);
+    good = good && (!software || !set || mw_profile_check(software, error));
+    mw_profile_free(software);
+    return good;
 }
 
 void

@@ -158,8 +158,9 @@ struct mw_result {
     const char *gate;           /* of mixtures; NULL: as the model's type has it */
     double capacity_factor;     /* of experts; 0 or less: no limit */
     double expert_imbalance;    /* tokens of the fullest rank that shares experts, over the mean */
-    int64_t ep;                 /* GPUs over which experts are spread; 1: over none */
-    int checkpoint_bits;        /* of an element of an activation checkpoint; 0: as dtype */
+    double router_aux_loss, router_z_loss; /* coefficients of a router's losses; 0: none */
+    int64_t ep;                            /* GPUs over which experts are spread; 1: over none */
+    int checkpoint_bits; /* of an element of an activation checkpoint; 0: as dtype */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *prefetch_stages; /* "nc:cg:gg"; NULL: one depth for all */
     char *param_device, *optimizer_device, *gradient_device, *activation_device;

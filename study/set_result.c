@@ -50,6 +50,8 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->gate = s->gate != MW_GATING_TOP_K ? mw_gate_name((int)s->gate) : NULL;
     r->capacity_factor = sizing->shape.capacity_factor;
     r->expert_imbalance = mw_sizing_imbalance(sizing);
+    r->router_aux_loss = mw_settings_router_aux_loss(s, &question->model);
+    r->router_z_loss = mw_settings_router_z_loss(s, &question->model);
     r->seq = s->seq;
     r->grad_accum = s->grad_accum;
     r->micro_batch = s->micro_batch;
@@ -310,6 +312,29 @@ mw_result_set_use(const struct mw_plan *plan, const struct mw_hardware *hw,
         mw_summary_lanes(plan, &engine->timeline, r);
 }
 
+double
+mw_independent_part_of(const struct mw_question *question, enum mw_outlook outlook,
+                       double (*step_s)(const void *data, const struct mw_hardware *hardware),
+                       const void *data, double typical_s)
+{
+    double all_s = step_s(data, &question->hardware[outlook]) - typical_s, squares = 0;
+    struct mw_machine_ranges ranges;
+    struct mw_hardware one;
+
+    if (fabs(all_s) < 1e-9 * typical_s)
+        return 1;
+    mw_machine_ranges_init(&ranges, question->profile, question->software, question->uses, outlook);
+    while (mw_machine_ranges_next(&ranges, &one))
+        squares += pow(step_s(data, &one) - typical_s, 2);
+    return fmin(1, sqrt(squares) / fabs(all_s));
+}
+
+static double
+estimated_s(const void *data, const struct mw_hardware *hardware)
+{
+    return mw_estimate_on_s(data, hardware);
+}
+
 /* Beyond this many tensors an estimate takes too long to be made for each range. */
 #define RANGED_TENSORS 20000
 
@@ -317,19 +342,10 @@ double
 mw_independent_part(const struct mw_question *question, const struct mw_estimate *estimate,
                     enum mw_outlook outlook)
 {
-    double typical_s = mw_estimate_own_s(estimate);
-    double all_s = mw_estimate_on_s(estimate, &question->hardware[outlook]) - typical_s;
-    double squares = 0;
-    struct mw_machine_ranges ranges;
-    struct mw_hardware one;
-
-    if (mw_estimate_sizing(estimate)->tensor_count > RANGED_TENSORS ||
-        fabs(all_s) < 1e-9 * typical_s)
-        return 1;
-    mw_machine_ranges_init(&ranges, question->profile, question->software, question->uses, outlook);
-    while (mw_machine_ranges_next(&ranges, &one))
-        squares += pow(mw_estimate_on_s(estimate, &one) - typical_s, 2);
-    return fmin(1, sqrt(squares) / fabs(all_s));
+    return mw_estimate_sizing(estimate)->tensor_count > RANGED_TENSORS
+               ? 1
+               : mw_independent_part_of(question, outlook, estimated_s, estimate,
+                                        mw_estimate_own_s(estimate));
 }
 
 static void

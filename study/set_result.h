@@ -24,6 +24,11 @@ void mw_result_set_simulation(const struct mw_question *question, struct mw_answ
  * the question's typical machine. */
 double mw_independent_part(const struct mw_question *question, const struct mw_estimate *estimate,
                            enum mw_outlook outlook);
+/* The same by any time of a step, which is `typical_s` on the question's typical machine. */
+double mw_independent_part_of(const struct mw_question *question, enum mw_outlook outlook,
+                              double (*step_s)(const void *data,
+                                               const struct mw_hardware *hardware),
+                              const void *data, double typical_s);
 
 /* Sets all notes, including those of the two functions below. */
 void mw_result_set_start(const struct mw_sizing *sizing, struct mw_result_start *start);

@@ -61,6 +61,8 @@ void mw_question_sign(const struct mw_question *question, struct mw_plan *plan);
 /* That software again, with what was set; NULL: no profile has that name here, or the plan does not
  * say. */
 struct mw_profile *mw_plan_software(const struct mw_plan *plan);
+/* Whether a profile of that name, or if none has it some profile, takes what was set. */
+bool mw_plan_check_software(const struct mw_plan *plan, GError **error);
 /* Fills in what a plan says of the question that it answers. */
 void mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question);
 

@@ -147,6 +147,24 @@ def check_batch(box):
         yield f"software {answer['software']}"
 
 
+def check_sliced(box):
+    """What slices that share tokens exchange for adapters is said, with its bytes, as it is not
+    counted."""
+    tokens, hidden = 2048, 4096
+    for options, rows in (("lora:16", 2), ("lora:16@q,o", 1), ("lora:16@down", 1),
+                          ("lora:16@q,v", 0), ("norm1", None)):
+        for shared in ("on", "off"):
+            answer = box.run("simulate -m llama-3.1-8b -H dgx-h100 --tp 8 --batch 0.125 --seq 2048 "
+                             f"--json --train {options} --sequence-parallel {shared}")
+            said = [note for note in answer_of(answer.out)["notes"] if "for adapters alone" in note]
+            if len(said) != (shared == "on" and rows is not None):
+                yield f"{options}, {shared}: {said}"
+                continue
+            size = f"{rows * tokens * hidden * 2 / 1e6:.1f} MB" if rows else "16 elements"
+            if said and (size not in said[0] or (" of results of " in said[0]) != bool(rows)):
+                yield f"{options}: {said}, not {size}"
+
+
 def check_papers(box):
     """Their equations are of models that are trained whole."""
     asked = "-m llama-3.1-8b -H h100 --gpus 1 --seq 512 --batch 1"
@@ -334,7 +352,7 @@ def check_continued(box):
         (box.folder / "half/adapter_model.safetensors").read_bytes())
     yield from refused(box.run(f"{base} --steps 14 --from again"), ["two trainings"])
     yield from refused(box.run(f"{base.replace(ADAPTED, '')} --steps 14 --from half"),
-                       ["adapter_model.safetensors", "--train lora:RANK"])
+                       ["adapter_config.json: is of adapters", "give --train lora:4"])
     yield from refused(box.run(f"{base} --steps 14 --from half --lora-alpha 3"),
                        ["adapter_config.json", "lora_alpha: 6", "give --lora-alpha 6"])
     plain = base.replace(ADAPTED, "")
@@ -348,6 +366,31 @@ def check_continued(box):
                         (f"{plain} --save half", ["--save half", "of other adapters",
                                                   "has adapters of a model"])):
         yield from refused(box.run(f"{line} --steps 14"), words)
+
+
+def check_other_targets(box):
+    """A checkpoint of other adapters than the run's says which --train it goes with."""
+    model = fixture("llama-small")
+    base = f"run -m {model}/config.json {MACHINE} -s ddp --batch 2 --seq 16 --commit none " \
+           f"--data {model}/lora/text.txt --backend cpu"
+    for train, save in (("lora:4@q,v,up", "some"), ("norm1,lora:2@mlp-down+k", "more")):
+        answer = box.run(f"{base} --train {train} --steps 1 --save {save}")
+        if answer.status:
+            yield answer.err
+    for start, train, *words in (
+            ("some", "", "some/adapter_config.json", "give --train lora:4@q+v+up"),
+            ("some", "--train norm1", "some/adapter_config.json", "give --train lora:4@q+v+up"),
+            ("some", "--train lora:4", "target_modules: the file's adapters are of q_proj, v_proj, "
+             "up_proj, and those to train of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, "
+             "down_proj; give --train lora:4@q+v+up"),
+            ("some", "--train lora:4@q", "to train of q_proj; give --train lora:4@q+v+up"),
+            ("some", "--train lora:8@q,v,up", "r: 4", "rank 8; give --train lora:4@q+v+up"),
+            ("more", "--train lora:2@q,v", "are of k_proj, down_proj, and those to train of "
+             "q_proj, v_proj", "--train lora:2@k+mlp-down")):
+        yield from refused(box.run(f"{base} --from {start} {train} --steps 2"), words)
+    answer = box.run(f"{base} --from some --train lora:4@q+v+up --steps 2")
+    if answer.status:
+        yield answer.err
 
 
 def check_plan_file(box):
@@ -472,12 +515,13 @@ def check_adapter_refusals(box):
                            ["target_modules", '"all-linear"', "--train lora:4"])
     (bad / "adapter_config.json").write_text(json.dumps(good), encoding="utf-8")
     yield from refused(box.run(f"{base} --train lora:4@qkv --lora-alpha 6 --adapter bad"),
-                       ["target_modules", "q_proj, k_proj, v_proj;"])
+                       ["target_modules", "of q_proj, k_proj, v_proj; give --train lora:4"])
     yield from refused(box.run(f"{base} {SOME} --adapter bad"),
-                       ["adapter_config.json: target_modules", "q_proj, v_proj, up_proj;"])
+                       ["adapter_config.json: target_modules", "q_proj, v_proj, up_proj; give"])
     some = fixture("llama-small/lora-some")
     yield from refused(box.run(f"{base} {ADAPTED} --adapter {some}"),
-                       ["target_modules", "q_proj, k_proj, v_proj, o_proj", "leave --train out"])
+                       ["target_modules", "are of q_proj, v_proj, up_proj, and those to train of "
+                        "q_proj, k_proj, v_proj, o_proj", "give --train lora:4@q+v+up"])
     answer = box.run(f"{base} --adapter {some}")
     if answer.status or "--train lora:4@q+v+up, --lora-alpha 6" not in answer.err:
         yield answer.err
@@ -511,6 +555,7 @@ def tests(box):
     yield "activations", check_activations(box)
     yield "flops", check_flops(box)
     yield "batch", check_batch(box)
+    yield "sliced", check_sliced(box)
     yield "papers", check_papers(box)
     yield "refusals", check_refusals(box)
     for name in SETS:
@@ -521,6 +566,7 @@ def tests(box):
                         "--batch 2 --tiles 3 --dtype fp32"):
             yield f"placements/{name}/{options}", check_placements(box, name, options)
     yield "continued", check_continued(box)
+    yield "other targets", check_other_targets(box)
     for name in MODELS:
         yield f"of the file/{name}", check_adapter_config(box, name)
     yield "plan file", check_plan_file(box)

@@ -516,6 +516,12 @@ KEYS_SET = {  # what is set: what its note must say; None: none
     "-H flat-test --gpus 1 --set fabric.latency_us=3": "one GPU per node",
     "-H flat-test --set nvme.capacity_tb=0": None,
     "-H flat-test --set gpu.launch_us=3": None,
+    "-H flat-test --set software.memory.activations_kept=2 --activation-checkpoint-interval 1":
+        "every layer is recomputed by itself",
+    "-H flat-test --set software.memory.activations_kept=2 --activation-checkpoint-interval 0":
+        None,
+    "-H flat-test --set software.memory.activations_kept=2 --activation-checkpoint-interval 1 "
+    "--recompute-layers 3": None,
 }
 
 
@@ -665,6 +671,21 @@ def check_compared(box):
         training = re.search("^training +(.+)", text, re.M).group(1)
         if f"\n{name}: {training}" not in table:
             yield f"{name}: not {training} in {table}"
+
+
+def check_group_note(box):
+    """A whole --batch where GPUs share sequences is often meant for all of them."""
+    for options, words in (("--tp 8 --batch 1", "8 that share sequences have 8 in a micro-batch; "
+                            "--batch 0.125 gives them 1"),
+                           ("--tp 4 --cp 2 --batch 2", "8 that share sequences have 16 in a "
+                            "micro-batch; --batch 0.25 gives them 2"),
+                           ("--tp 8 --batch 0.125", None), ("--tp 8", None),
+                           ("--batch 1 -s zero3", None), ("--pp 8 --batch 1", None)):
+        answer = answer_of(box.run(f"simulate -m gpt3-13b -H dgx-h100 --grad-accum 8 {options} "
+                                   "--json").out)
+        said = [note for note in answer["notes"] if "that share sequences have" in note]
+        if len(said) != (words is not None) or (words and words not in said[0]):
+            yield f"{options}: {said}"
 
 
 def check_group(box):
@@ -989,6 +1010,7 @@ def tests(box):
     yield "efficiency", check_efficiency(box)
     yield "compared", check_compared(box)
     yield "a group of GPUs", check_group(box)
+    yield "a batch of a group, said", check_group_note(box)
     yield "MFU", check_mfu(box)
     yield "cost", check_cost(box)
     yield "delay", check_delay(box)

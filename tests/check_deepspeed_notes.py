@@ -9,7 +9,7 @@ import re
 import sys
 
 from command import ROOT, Box, answer_of
-from tap import report_in
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 GPUS = 8
 MACHINE = "-m gpt3-1.3b -H dgx-a100"
@@ -227,6 +227,22 @@ def check_contradicted(box):
             yield f"{options}: status {answer.status}: {answer.err}"
 
 
+def check_ranks(box):
+    """A run's train_batch_size is of the ranks that were launched, not of the profile's GPUs."""
+    model = ROOT / "tests/fixtures/llama-small"
+    line = f"run -m {model}/config.json -H dgx-h100 --seq 16 --commit none --backend cpu " \
+           f"--steps 1 --data {model}/lora/text.txt --deepspeed ds.json"
+    for ranks in (1, 2) if has_ranks() else (1,):
+        launched = {"prefix": [*MPIRUN, str(ranks)], **RANKS_ENVIRONMENT} if ranks > 1 else {}
+        for batch, good in ((2 * ranks, True), (2 * GPUS, False)):
+            box.write("ds.json", {**config(2, accum=2), "train_batch_size": batch})
+            answer = box.run(line, **launched)
+            words = f"{batch} in all per step" if good else \
+                f"value {batch}: must be {2 * ranks}: train_micro_batch_size_per_gpu 1 * "
+            if (answer.status == 0) != good or words not in answer.err + answer.out.decode():
+                yield f"{ranks} ranks, {batch}: status {answer.status}: {answer.err}"
+
+
 def check_blamed(box):
     """What nobody typed is not blamed on an option: the file is named, and what it was read as."""
     for more, options, blamed in (
@@ -374,6 +390,7 @@ def tests(box):
     yield "-s before the file", check_overruled(box)
     yield "a run", check_run(box)
     yield "no option that nobody typed", check_blamed(box)
+    yield "ranks of a run", check_ranks(box)
     yield "a batch that is kept", check_batch_kept(box)
     yield "devices that are given up", check_given_up(box)
     yield "a batch that is kept, with another strategy", check_batch_elsewhere(box)

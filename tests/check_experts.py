@@ -10,7 +10,7 @@ import json
 import re
 import sys
 
-from command import ROOT, Answer, Box, kill_after, of_rows, refused
+from command import ROOT, Answer, Box, answer_of, kill_after, of_rows, refused
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 TEXT = ROOT / "data/psalms-proverbs.txt"
@@ -425,6 +425,77 @@ def check_gate_resumed(box):
                        ["--gate top-k", "--gate gshard", "export"])
 
 
+def check_one_expert(box):
+    """A mixture of one is no choice, and what is said of it does not speak of several."""
+    config = json.loads((box.folder / "model.json").read_text())
+    box.write("single.json", config | {"num_local_experts": 1, "num_experts_per_tok": 1})
+    asked = "-m single.json -H dgx-h100 --batch 1 --grad-accum 1"
+    for options in ("--gate switch", "--gate expert-choice", "--capacity-factor 0.5", "--ep 2"):
+        yield from refused(box.run(f"simulate {asked} {options}"),
+                           [options, "has one expert per layer, which all tokens visit; "])
+    said = box.run(f"simulate {asked} --software deepspeed")
+    if said.status or b"one after the other" in said.out:
+        yield f"{said.out.decode()}{said.err}"
+
+
+def check_damaged_gate(box):
+    """A plan names the gate that it cannot have."""
+    box.run(f"plan -m model.json {ALONE} -s ddp --batch 4 --seq 32 --gate gshard -o gate.plan "
+            "--software memwall")
+    text = (box.folder / "gate.plan").read_text(encoding="utf-8")
+    for gate, *words in (("switch", "gate switch: sends a token to 1 of the experts, and the "
+                          "decoder to 2"),
+                         ("expert-choice", "gate expert-choice: is none that runs")):
+        box.write("damaged.plan", text.replace(" gate gshard", f" gate {gate}"))
+        yield from refused(box.run(f"simulate damaged.plan {ALONE}"), ["damaged.plan", *words])
+
+
+def check_losses_left_out(box):
+    """The losses of a step that leaves out layers are the mean of those that it has: with all but
+    the first left out nearly those of a model of one layer, which begins with larger weights."""
+    config = json.loads((box.folder / "model.json").read_text())
+    layers = config["num_hidden_layers"]
+    box.write("one.json", config | {"num_hidden_layers": 1})
+    options = f"{LOSSES} --dtype fp32 --drop-layers 1-{layers - 1}"
+    one, few = (losses_trained(box, model, of, 1)[1][-1] for model, of in
+                (("one.json", f"{LOSSES} --dtype fp32"), ("model.json", options)))
+    for key in ("router_aux_loss", "router_z_loss"):
+        if not few.get(key) or abs(few[key] / one[key] - 1) > 0.01:
+            yield f"{key}: {few.get(key)}, alone {one[key]}"
+
+
+def check_said(box):
+    """Gate, capacity and losses stand in answers, of a plan's file and of a run too, as asked."""
+    asked = f"-m model.json {ALONE} -s ddp --batch 4 --seq 32"
+    options = "--capacity-factor 0.7512 --router-aux-loss-coef 0.02 --router-z-loss-coef 0.001"
+    wanted = {"capacity_factor": 0.7512, "router_aux_loss_coef": 0.02,
+              "router_z_loss_coef": 0.001}
+    trained = f"run -m model.json {ALONE} {ASKED} -s ddp --batch 4 --steps 1 --json"
+    told = [answer_of(box.run(f"{line} {options}{json_too}").out)["settings"]
+            for line, json_too in ((f"simulate {asked}", " --json"), (f"plan {asked}", " --json"),
+                                   (trained, ""))]
+    for settings in told:
+        if {key: settings.get(key) for key in wanted} != wanted or "gate" in settings:
+            yield f"{settings}"
+    switch = answer_of(box.run(f"simulate {asked} --gate gshard --json").out)["settings"]
+    if switch["gate"] != "gshard" or switch["capacity_factor"] != 1 or \
+            switch["router_aux_loss_coef"] != 0.02:
+        yield f"gshard: {switch}"
+    plain = answer_of(box.run(f"simulate {asked} --json").out)["settings"]
+    if plain.keys() & {*wanted, "gate"}:
+        yield f"none of it asked for: {plain}"
+    text = box.run(f"plan {asked} --software memwall {options} --gate gshard -o said.plan").out
+    for row in ("gate of experts +gshard", "capacity of experts +0.7512",
+                "loss of uneven experts +0.02", "loss of large scores +0.001"):
+        if not re.search(row, text.decode()):
+            yield f"{row} is not in {text.decode()}"
+    read = answer_of(box.run(f"simulate said.plan {ALONE} --json").out)["settings"]
+    rows = 128 * 2 / 4  # an even share
+    if read.get("gate") != "gshard" or read.get("router_aux_loss_coef") != 0.02 or \
+            read.get("router_z_loss_coef") != 0.001 or read.get("capacity_factor") != 49 / rows:
+        yield f"from a file: {read}"
+
+
 def check_losses_resumed(box):
     line = (f"-m model.json {ALONE} {ASKED} -s ddp --batch 4 --nvme balanced --save-every 2 "
             "--steps 2 --router-aux-loss-coef {}")
@@ -480,6 +551,16 @@ def check_capacity_resumed(box):
     for wrong in refused(box.run(f"run {line.format(4).replace('0.75', '1.5')} --resume"),
                          ["--capacity-factor 1.5", "--capacity-factor 0.75", "export"]):
         yield wrong
+    # Rows are whole, and what was asked for is said; as many rows are the same capacity.
+    odd = line.format(2).replace("0.75", "0.7512").replace("limited", "odd")
+    (box.folder / "odd").mkdir()
+    box.run(f"run {odd} --overwrite")
+    yield from refused(box.run(f"run {odd.replace('0.7512', '1.2345')} --resume"),
+                       ["--capacity-factor 1.2345", "--capacity-factor 0.7512,"])
+    odd = odd.replace("0.7512", "0.7513").replace("steps 2", "steps 3")
+    answer = box.run(f"run {odd} --resume")
+    if answer.status:
+        yield f"as many rows: {answer.err}"
     answer = box.run("run --resume limited --backend cpu --steps 4 --save again")
     if answer.status or weights(box, "again") != weights(box, "once"):
         yield answer.err
@@ -521,6 +602,10 @@ def tests(box):
     yield "simulated", check_simulated(box)
     yield "capacity", check_capacity(box)
     yield "capacity/resumed", check_capacity_resumed(box)
+    yield "one expert", check_one_expert(box)
+    yield "damaged gate", check_damaged_gate(box)
+    yield "losses/left out", check_losses_left_out(box)
+    yield "said", check_said(box)
     yield "losses", check_losses(box)
     yield "losses/fall", check_losses_fall(box)
     yield "losses/places", check_places(box, LOSSES)

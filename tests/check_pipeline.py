@@ -148,7 +148,8 @@ def check_interleaved(box):
         yield "DeepSpeed's file does not say the stretches"
     for options, words in (("--virtual-stages 4", ["--virtual-stages 4", "give 2 to 3"]),
                            ("--virtual-stages 3 --grad-accum 6", ["give 4 or 8"]),
-                           ("--virtual-stages 3 --recompute-layers 1", ["--recompute-layers"])):
+                           ("--virtual-stages 2 --recompute-layers 3",
+                            ["--recompute-layers 3", "a stretch of", "1 to 2"])):
         yield from check_refused(box, f"simulate {asked} --schedule interleaved {options}", words)
     whole = asked.replace("--batch 8 --grad-accum 8", "--batch 1 --global-batch 18")
     yield from check_refused(box, f"simulate {whole} --schedule interleaved --virtual-stages 3",
@@ -192,6 +193,14 @@ def check_unlike_stretches(box):
             yield f"Megatron's layout is not E{layout},L"
     yield from check_refused(box, f"simulate {asked} --stage-split 8,16,24",
                              ["--stage-split 8,16,24", "11 stretches", "balanced"])
+    keeps, some, none = (json.loads(box.run(f"simulate {asked} {what} --json").out)["answers"][0]
+                         for what in ("--activation-checkpoint-interval 0", "--recompute-layers 1",
+                                      "--activation-checkpoint-interval 1"))
+    for figure, way in (("step_time_s", 1), ("need_bytes", -1)):
+        figures = [way * (answer[figure]["gpu"] if way < 0 else answer[figure])
+                   for answer in (keeps, some, none)]
+        if not figures[0] < figures[1] < figures[2]:
+            yield f"{figure} with fewer layers that are kept: {figures}"
 
 
 def check_no_flush(box):

@@ -1008,6 +1008,30 @@ def check_plan(box):
         yield f"another: {other['software']}, {other.get('software_set')}"
 
 
+RANGED = ("-m gpt2 -H dgx-h100 -s ddp --batch 4", "-m llama-3.1-8b -H rtx4090 --grad-accum 1",
+          "-m llama-3.1-8b -H h100 --gpus 1 --seq 2048 --train lora:16",
+          "-m gpt2 -H rtx4090 -s zero-offload --batch 1 --dpu-start 10")
+
+
+def check_plan_range(box):
+    """Figures' errors are independent in the answer of a plan file too: there by simulated steps,
+    where the question's own has estimates."""
+    for asked in RANGED:
+        box.run(f"plan {asked} -o plan.txt")
+        told = answer(box, f"simulate {asked}")
+        done = box.run("simulate plan.txt --json")
+        read = json.loads(done.out)["answers"][0]
+        for end in ("low", "high"):
+            whole = answer(box, f"simulate plan.txt --outlook {OUTLOOK[end]}")["step_time_s"]
+            far, its = (abs(a["range"]["step_time_s"][end] - told["step_time_s"])
+                        for a in (told, read))
+            if not 0.7 * far < its < 1.2 * far or its > 0.95 * abs(whole - told["step_time_s"]):
+                yield f"{asked}: {end} {its} s away, {far} asked, {whole} all at that end"
+
+
+OUTLOOK = {"low": "high", "high": "low"}  # the least time is of a machine at its best
+
+
 def check_unknown_plan(box):
     """Of software that is a file, or that nobody knows, a line says that another was taken."""
     box.write("deepspeed.ini", "[profile]\ninherits = ideal\n")
@@ -1026,12 +1050,67 @@ def check_unknown_plan(box):
     if named.status or named.err:
         yield f"named: {named.err}"
     text = (box.folder / "plan.txt").read_text(encoding="utf-8")
-    for line in ("software gone", "software hf-trainer set operators.share=many", "software  set "):
-        lines = [line if old.startswith("software ") else old for old in text.splitlines()]
-        box.write("other.txt", "\n".join(lines) + "\n")
+    for line in ("gone", "gone set operators.share=0.5"):
+        box.write("other.txt", with_software(text, line))
         done = box.run("simulate other.txt")
         if done.status or "was made with software" not in done.err:
             yield f"{line}: status {done.status}: {done.err}"
+
+
+def with_software(text, line):
+    lines = [f"software {line}" if old.startswith("software ") else old
+             for old in text.splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def check_damaged_plan(box):
+    """What a plan's line sets of its software is held to the rules of --set."""
+    box.run(f"plan {PLANNED} --software hf-trainer --set software.operators.share=0.5 -o plan.txt")
+    text = (box.folder / "plan.txt").read_text(encoding="utf-8")
+    number = text.splitlines().index("software hf-trainer set operators.share=0.5") + 1
+    for line, *words in (
+            ("hf-trainer set operators.share=many", "operators.share=many", "a number from 0.01"),
+            ("hf-trainer set operators.share=7", "operators.share=7", "a number from 0.01 to 1"),
+            ("hf-trainer set operators.shares=0.5", "operators.shares=0.5", "unknown key"),
+            ("hf-trainer set operator.share=0.5", "operator.share=0.5", "[operators]"),
+            ("hf-trainer set operators.share=0.5 set attention.kernel=fast", "kernel=fast",
+             "fused"),
+            ("hf-trainer set operators.share=0.5 set ", "must be software.SECTION.KEY=VALUE"),
+            ("gone set operators.share=many", "operators.share=many", "a number from 0.01")):
+        box.write("other.txt", with_software(text, line))
+        for verb in ("simulate other.txt", "simulate other.txt --software ideal",
+                     "run --plan other.txt --data other.txt"):
+            yield from refused(box.run(verb), [f"other.txt: line {number}: ", *words])
+    last = write_delayed(box)
+    lines = (box.folder / "plan.txt").read_text(encoding="utf-8").splitlines()
+    lines[last] = "software hf-trainer set operators.share=many"
+    box.write("other.txt", "\n".join(lines) + "\n")
+    yield from refused(box.run("simulate other.txt"), [f"other.txt: line {last + 1}: "])
+
+
+DELAYED = "-m gpt2 -H rtx4090 -s zero-offload --batch 1 --dpu-start 3 --software hf-trainer"
+
+
+def write_delayed(box):
+    """The index of the line with the second plan's software."""
+    box.run(f"plan {DELAYED} -o plan.txt")
+    lines = (box.folder / "plan.txt").read_text(encoding="utf-8").splitlines()
+    return [i for i, line in enumerate(lines) if line.startswith("software ")][1]
+
+
+def check_delayed_plan(box):
+    """Software takes other amounts beside the two kinds of steps, and their plans read back."""
+    write_delayed(box)
+    text = (box.folder / "plan.txt").read_text(encoding="utf-8")
+    amounts = {line for line in text.splitlines() if line.startswith("program 0 ")}
+    done = box.run("simulate plan.txt --json")
+    if len(amounts) != 2 or done.status or done.err:
+        yield f"{amounts}, status {done.status}: {done.err}"
+        return
+    told, read = answer(box, f"simulate {DELAYED}"), json.loads(done.out)["answers"][0]
+    for key in ("step_time_s", "first_step_time_s", "peak_bytes", "dpu_start"):
+        if told.get(key) != read.get(key):
+            yield f"{key} {read.get(key)}, asked {told.get(key)}"
 
 
 def check_silent_plan(box, options, name):
@@ -1256,6 +1335,9 @@ def tests(box):
     yield "default of a DeepSpeed file", check_deepspeed(box)
     yield "plan", check_plan(box)
     yield "plan of unknown software", check_unknown_plan(box)
+    yield "range of a plan", check_plan_range(box)
+    yield "damaged plan", check_damaged_plan(box)
+    yield "delayed plan", check_delayed_plan(box)
     yield "gains", check_gains(box)
     yield "fetched", check_fetched(box)
     yield "scores", check_scores(box)

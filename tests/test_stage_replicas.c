@@ -294,9 +294,9 @@ pace_s(const struct recurrence *it, const struct mw_sizing *first)
             layer_s[l] =
                 (it->forward_s[stage->stage] + it->back_s[stage->stage]) / (double)stage->layers;
     for (const struct mw_sizing *stage = first; stage; stage = stage->next_stage)
-        slowest_s =
-            fmax(slowest_s, mw_stage_replicated_s(&costs, stage->stretch[0].begin,
-                                                  stage->stretch[0].begin + stage->layers, stage->dp));
+        slowest_s = fmax(slowest_s,
+                         mw_stage_replicated_s(&costs, stage->stretch[0].begin,
+                                               stage->stretch[0].begin + stage->layers, stage->dp));
     return (double)it->turns->micro_batches * slowest_s;
 }
 

@@ -7,17 +7,6 @@
 #include "cli/options.h"
 #include "cli/run/options.h"
 #include "model/model.h"
-#include "planner/settings/table.h"
-
-/* "lora:4@q+v".  g_free it. */
-static char *
-train_text(const struct mw_adapter_config *config)
-{
-    const struct mw_trained trained = {
-        .adapted = config->adapted, .rank = config->rank, .bare = config->bare};
-
-    return mw_setting_adapters_text(&trained);
-}
 
 static void
 take(const char *name, const char *value, GString *said)
@@ -55,7 +44,7 @@ cli_run_adapter_trains(void)
 static void
 take_open(const struct mw_adapter_config *config, GString *said)
 {
-    g_autofree char *train = train_text(config), *alpha = mw_typed(config->alpha);
+    g_autofree char *train = mw_model_adapter_config_text(config), *alpha = mw_typed(config->alpha);
 
     if (config->adapted)
         take("train", train, said);

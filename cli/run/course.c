@@ -1,5 +1,6 @@
 #include "cli/run/course_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -116,15 +117,30 @@ narrow_dtype(const struct mw_plan *plan)
     return MW_DTYPE_NONE;
 }
 
-/* As a factor that gives experts as many rows, which are whole; 0: they take all. */
-static uint64_t
-capacity_bits(const struct mw_step_shape *s)
+/* Rows of a micro-batch that an expert takes by a factor; 0: all. */
+static int64_t
+rows_by(double factor, const uint64_t fixed[CLI_FIXEDS])
 {
-    int64_t visits = s->sequences * s->seq * s->decoder.experts_per_token;
+    double visits = (double)(fixed[CLI_FIXED_BATCH] * fixed[CLI_FIXED_SEQ] *
+                             fixed[CLI_FIXED_EXPERTS_PER_TOKEN]);
 
-    return s->decoder.rows_of_expert
-               ? bits_of((double)(s->decoder.rows_of_expert * s->decoder.experts) / (double)visits)
+    return factor > 0 && fixed[CLI_FIXED_EXPERTS]
+               ? MAX(1, (int64_t)ceil(factor * visits / (double)fixed[CLI_FIXED_EXPERTS] - 1e-9))
                : 0;
+}
+
+/* The factor that was asked for; of a plan from a file, which has rows, one that gives these.  0:
+ * experts take all. */
+static double
+capacity_factor(const struct cli_training *training, const uint64_t fixed[CLI_FIXEDS])
+{
+    const struct mw_decoder *d = &training->answer->plan->shape.decoder;
+    double asked = mw_settings_capacity_factor(&training->request->question.settings);
+
+    if (!d->rows_of_expert || rows_by(asked, fixed) == d->rows_of_expert)
+        return d->rows_of_expert ? asked : 0;
+    return (double)(d->rows_of_expert * d->experts) /
+           (double)(fixed[CLI_FIXED_BATCH] * fixed[CLI_FIXED_SEQ] * (uint64_t)d->experts_per_token);
 }
 
 /* Ranks that divide a state, if there are groups of them that have the same. */
@@ -174,7 +190,7 @@ take_fixed(const struct cli_training *training, uint64_t now[CLI_FIXEDS])
     now[CLI_FIXED_CHECKPOINT_BITS] = s->checkpoint_dtype == MW_DTYPE_NONE ? 16 : 8;
     now[CLI_FIXED_KEPT_BITS] = s->kept_encodings ? 8 : 16;
     now[CLI_FIXED_WEIGHT_BITS] = narrow_dtype(training->answer->plan);
-    now[CLI_FIXED_CAPACITY] = capacity_bits(s);
+    now[CLI_FIXED_CAPACITY] = bits_of(capacity_factor(training, now));
     now[CLI_FIXED_TRAINED] =
         training->stages > 1 ? CLI_RUN_TRAINED_UNKNOWN : trained_bits(training->answer->plan);
     now[CLI_FIXED_GATE] = s->decoder.gate;
@@ -429,12 +445,15 @@ refuse_fixed(const struct cli_training *training, const struct fixed_differences
                      d->state ? "--weights" : "--from");
 }
 
-/* A batch is compared by what each of the ranks that share it has. */
+/* A batch is compared by what each of the ranks that share it has, a capacity by its rows. */
 static bool
 is_another(int which, const uint64_t was[CLI_FIXEDS], const uint64_t is[CLI_FIXEDS])
 {
     if (!is_known(which, was[which]) || !is_known(which, is[which]))
         return false;
+    if (which == CLI_FIXED_CAPACITY)
+        return rows_by(cli_run_field_real(was[which]), is) !=
+               rows_by(cli_run_field_real(is[which]), is);
     return which == CLI_FIXED_BATCH
                ? was[which] * ranks_of_batch(is) != is[which] * ranks_of_batch(was)
                : was[which] != is[which];

@@ -11,6 +11,7 @@
 #include "cli/runs/runs.h"
 #include "exec/commit/run_files.h"
 #include "exec/ranks/ranks.h"
+#include "lib/question.h"
 
 /* --- writing a description -------------------------------------------------------------------- */
 
@@ -385,6 +386,7 @@ cli_run_taken_complete(struct cli_request *request, char **strategies, GError **
 
     if (!cli_run_options_check_start(error))
         return false;
+    request->asked->ranks = mw_ranks_launched();
     request->plan_file = g_strdup(cli_run_options_plan());
     if (!cli_run_options_resuming().resume)
         return cli_run_adapter_complete(request->plan_file, error);

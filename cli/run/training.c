@@ -203,8 +203,10 @@ check_adapters_of(const struct cli_training *run, GError **error)
 {
     g_autofree char *config = g_build_filename(run->options.from, "adapter_config.json", NULL);
 
-    return !run->decoder.lora_rank || !g_file_test(config, G_FILE_TEST_EXISTS) ||
-           mw_model_check_adapter_config(config, &run->decoder, error);
+    if (!g_file_test(config, G_FILE_TEST_EXISTS))
+        return true;
+    return run->decoder.lora_rank ? mw_model_check_adapter_config(config, &run->decoder, error)
+                                  : mw_model_refuse_adapter_config(config, &run->decoder, error);
 }
 
 static bool

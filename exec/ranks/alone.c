@@ -1,27 +1,11 @@
 /* The transport of a build without MPI: there is none, and one rank needs none. */
-#include <stdlib.h>
-
 #include "base/error.h"
 #include "exec/ranks/internal.h"
-
-/* What launchers say of how many processes they started: Open MPI's mpirun, srun, MPICH's. */
-static int
-launched(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    const char *steps = getenv("PMIX_RANK") ? getenv("SLURM_STEP_NUM_TASKS") : NULL;
-    int count = steps ? atoi(steps) : 1;
-
-    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
-        if (getenv(names[i]))
-            count = MAX(count, atoi(getenv(names[i])));
-    return count;
-}
 
 bool
 mw_ranks_link_join(struct mw_ranks *ranks, GError **error)
 {
-    int count = launched();
+    int count = mw_ranks_launched();
 
     if (count == 1)
         return true;

@@ -190,6 +190,20 @@ mw_ranks_abort(struct mw_ranks *ranks, int status)
     mw_ranks_leave(ranks);
 }
 
+/* Open MPI's mpirun, srun and MPICH's say it. */
+int
+mw_ranks_launched(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    const char *steps = getenv("PMIX_RANK") ? getenv("SLURM_STEP_NUM_TASKS") : NULL;
+    int count = steps ? atoi(steps) : 1;
+
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
+        if (getenv(names[i]))
+            count = MAX(count, atoi(getenv(names[i])));
+    return count;
+}
+
 int
 mw_ranks_count(const struct mw_ranks *ranks)
 {

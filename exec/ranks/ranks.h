@@ -58,6 +58,8 @@ bool mw_ranks_tells(struct mw_ranks *ranks, const char *words);
 void mw_ranks_give_way(void);
 /* Whether this process is that first one, or was launched by nobody. */
 bool mw_ranks_is_launched_first(void);
+/* How many processes the launcher started, this one among them. */
+int mw_ranks_launched(void);
 
 int mw_ranks_count(const struct mw_ranks *ranks);
 int mw_ranks_index(const struct mw_ranks *ranks);

@@ -97,6 +97,7 @@ enum mw_told {
     MW_TOLD_ROUTER_Z,
     MW_TOLD_EXPERT_LOADS,  /* a sum, */
     MW_TOLD_EXPERT_VISITS, /* and of so many */
+    MW_TOLD_ROUTERS, /* that were computed: steps may leave out layers, and stages have some each */
     MW_TOLD_WISHES,
     MW_TOLD_COUNT = MW_TOLD_WISHES + MW_TRAINER_WISHES,
 };
@@ -200,7 +201,7 @@ struct mw_trainer {
     struct mw_visits visits;           /* where experts are spread; else NULL */
     double *router_losses; /* [micro_batches][layers][2] of a mixture with losses of its router, as
                             * mw_kernels.router_losses gives them; else NULL */
-    double router_told[2]; /* their sums, over ranks too, of the step that has ended */
+    double router_told[2]; /* their means, over ranks too, of the step that has ended */
     double *expert_loads;  /* [micro_batches][layers] where experts are spread: of the ranks that
                             * share them, what the one with the most tokens has, over the mean; 0:
                             * none has been told yet.  Else NULL */

@@ -28,6 +28,9 @@ mw_trainer_find_told(struct mw_trainer *trainer, double told[MW_TOLD_COUNT])
     told[MW_TOLD_LOSS] = *trainer->loss;
     told[MW_TOLD_SKIPS] = now->skipped;
     for (int64_t i = 0; trainer->router_losses && i < trainer->micro_batches * layers; i++) {
+        if (isnan(trainer->router_losses[2 * i])) /* another stage's layer, or one left out */
+            continue;
+        told[MW_TOLD_ROUTERS]++;
         told[MW_TOLD_ROUTER_AUX] += trainer->router_losses[2 * i];
         told[MW_TOLD_ROUTER_Z] += trainer->router_losses[2 * i + 1];
     }

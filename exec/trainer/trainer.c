@@ -67,11 +67,14 @@ read_batch(struct mw_trainer *trainer, int64_t step, int64_t micro_batch, GError
                           trainer->targets + at, error);
 }
 
-/* Of a rank in a step: those of other stages' layers are 0. */
-static size_t
-router_losses(const struct mw_trainer *trainer)
+/* What no layer writes stays so: other stages' layers, and those that the step leaves out. */
+static void
+forget_router_losses(struct mw_trainer *trainer)
 {
-    return (size_t)(trainer->micro_batches * trainer->plan->shape.decoder.layers);
+    int64_t count = trainer->micro_batches * trainer->plan->shape.decoder.layers;
+
+    for (int64_t i = 0; trainer->router_losses && i < 2 * count; i++)
+        trainer->router_losses[i] = NAN;
 }
 
 /* The first micro-batches of a step are read when the step before sends them forward, where it
@@ -84,9 +87,7 @@ begin_step(struct mw_trainer *trainer, int64_t step, GError **error)
 
     now->step = step;
     *trainer->loss = 0;
-    /* Steps may leave out layers. */
-    if (trainer->router_losses)
-        memset(trainer->router_losses, 0, 2 * router_losses(trainer) * sizeof(double));
+    forget_router_losses(trainer);
     if (trainer->expert_loads)
         memset(trainer->expert_loads, 0, router_losses(trainer) * sizeof(double));
     now->loss_scale = trainer->scale.scale;
@@ -140,8 +141,9 @@ exchange(struct mw_trainer *trainer, int *wish, GError **error)
     if (ranks && !mw_ranks_all_reduce_fp64(ranks, 0, told, MW_TOLD_COUNT, error))
         return false;
     *trainer->loss = told[MW_TOLD_LOSS];
-    trainer->router_told[0] = told[MW_TOLD_ROUTER_AUX];
-    trainer->router_told[1] = told[MW_TOLD_ROUTER_Z];
+    double routers = fmax(1, told[MW_TOLD_ROUTERS]);
+    trainer->router_told[0] = told[MW_TOLD_ROUTER_AUX] / routers;
+    trainer->router_told[1] = told[MW_TOLD_ROUTER_Z] / routers;
     trainer->expert_told = told[MW_TOLD_EXPERT_VISITS] > 0
                                ? told[MW_TOLD_EXPERT_LOADS] / told[MW_TOLD_EXPERT_VISITS]
                                : 0;
@@ -195,7 +197,6 @@ end_step(struct mw_trainer *trainer, GError **error)
 {
     struct mw_step_numbers *now = &trainer->now;
     bool committed, diverged, late = trainer->variant->no_flush != NULL;
-    int64_t routers = (int64_t)router_losses(trainer) * mw_trainer_data_ranks(trainer);
     double nothing = 0;
     int wish;
 
@@ -221,8 +222,8 @@ end_step(struct mw_trainer *trainer, GError **error)
         .step = now->step,
         .loss = *trainer->loss /
                 (trainer->tokens * trainer->micro_batches * mw_trainer_data_ranks(trainer)),
-        .router_aux_loss = trainer->router_told[0] / (double)routers,
-        .router_z_loss = trainer->router_told[1] / (double)routers,
+        .router_aux_loss = trainer->router_told[0],
+        .router_z_loss = trainer->router_told[1],
         .expert_imbalance = trainer->expert_told,
         .expert_imbalance_most = trainer->expert_most,
         .layer_imbalance = find_layer_loads(trainer),

@@ -916,33 +916,6 @@ mw_setting_check_modules(const struct mw_model *model, uint64_t named, GError **
                      model->name, foreign, own->str);
 }
 
-static void
-add_name(GString *list, const char *name)
-{
-    g_string_append_printf(list, "%c%s", strchr(list->str, '@') ? '+' : '@', name);
-}
-
-/* Its operators by name; of one of which some matrices have none, the others. */
-char *
-mw_setting_adapters_text(const struct mw_trained *trained)
-{
-    GString *text = g_string_new(NULL);
-    bool all = trained->adapted == all_that(has_adapters) && !trained->bare;
-
-    g_string_printf(text, LORA "%" G_GINT64_FORMAT, trained->rank);
-    for (int i = 0; i < MW_OPERATOR_COUNT && !all; i++) {
-        if (!(trained->adapted >> i & 1))
-            continue;
-        bool whole = !(mw_targets_of(i) & trained->bare);
-        if (whole)
-            add_name(text, mw_operator_name(i));
-        for (int t = 0; t < MW_TARGET_COUNT && !whole; t++)
-            if (mw_targets_of(i) & ~trained->bare & UINT32_C(1) << t)
-                add_name(text, mw_target_name(t));
-    }
-    return g_string_free(text, FALSE);
-}
-
 char *
 mw_setting_trained_text(const struct mw_trained *trained)
 {
@@ -951,7 +924,7 @@ mw_setting_trained_text(const struct mw_trained *trained)
     g_autofree char *own = operator_names(trained->frozen, ",");
     if (!trained->rank)
         return g_steal_pointer(&own);
-    g_autofree char *adapters = mw_setting_adapters_text(trained);
+    g_autofree char *adapters = mw_model_adapters_text(trained);
     /* In front: behind a list of matrices an operator may be meant as one more of these. */
     return g_strconcat(own, *own ? "," : "", adapters, NULL);
 }

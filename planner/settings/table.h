@@ -85,9 +85,6 @@ bool mw_setting_read(const struct mw_setting *setting, const char *text, bool sl
 /* The setting's value as mw_setting_read takes it; NULL: it has its default.  g_free it. */
 char *mw_setting_text(const struct mw_setting *setting, const struct mw_settings *settings);
 
-/* Its adapters, "lora:16@q+v".  g_free it. */
-char *mw_setting_adapters_text(const struct mw_trained *trained);
-
 /* Whether the model has all these modules (mw_settings.trained_modules), if it is known what it
  * calls them. */
 bool mw_setting_check_modules(const struct mw_model *model, uint64_t named, GError **error);

@@ -189,7 +189,10 @@ check_split(const struct mw_model *model, const struct mw_settings *s, GError **
         error,
         "{stage-split=%s}: {pp=%" G_GINT64_FORMAT "} takes the first layers of %" G_GINT64_FORMAT
         " %s%s, from 1 to %" G_GINT64_FORMAT " in order; or give {stage-split=balanced}",
-        text, s->pp, parts - 1, part, parts <= 2 ? "" : parts > s->pp ? "es" : "s",
+        text, s->pp, parts - 1, part,
+        parts <= 2      ? ""
+        : parts > s->pp ? "es"
+                        : "s",
         model->layers - 1);
 }
 
@@ -219,8 +222,8 @@ check_stretches(const struct mw_model *model, const struct mw_settings *s, GErro
         return mw_refuse(error,
                          "{virtual-stages=%" G_GINT64_FORMAT "}: the %" G_GINT64_FORMAT
                          " layers of model %s make at most %" G_GINT64_FORMAT
-                         " stretches in each of {pp=%" G_GINT64_FORMAT "} stages; give 2 to %"
-                         G_GINT64_FORMAT,
+                         " stretches in each of {pp=%" G_GINT64_FORMAT
+                         "} stages; give 2 to %" G_GINT64_FORMAT,
                          stretches, model->layers, model->name, most, pp, most);
     if (s->grad_accum == MW_AUTO || s->grad_accum % pp == 0)
         return true;
@@ -469,6 +472,15 @@ keeps_from_spreading(const struct mw_settings *s, bool complete)
                                                        : NULL;
 }
 
+/* What is to be known of a mixture. */
+static const char *
+no_choice_of(const struct mw_model *model)
+{
+    return !model->experts      ? "no experts"
+           : model->experts > 1 ? "no experts whose layers are known here"
+                                : "one expert per layer, which all tokens visit";
+}
+
 /* Groups of experts that have gates of their own: each has enough to choose among, and lies on one
  * GPU (Shazeer et al., arXiv 1701.06538, Sec. 3.1). */
 static bool
@@ -511,9 +523,8 @@ check_gate(const struct mw_model *model, const struct mw_settings *s, GError **e
     double most = (double)model->experts / (double)MAX(1, model->experts_per_token);
 
     if (s->gate != MW_GATING_TOP_K && !mw_model_can_spread(model))
-        return mw_refuse(error, "{gate=%s}: model %s has no experts%s; give {gate=%s}", gate->name,
-                         model->name, model->experts ? " whose layers are known here" : "",
-                         mw_gate_name(MW_GATING_TOP_K));
+        return mw_refuse(error, "{gate=%s}: model %s has %s; give {gate=%s}", gate->name,
+                         model->name, no_choice_of(model), mw_gate_name(MW_GATING_TOP_K));
     if (gate->experts_choose && s->capacity_factor == 0)
         return mw_refuse(error,
                          "{capacity-factor=none}: with {gate=%s} an expert takes as many tokens as "
@@ -563,17 +574,16 @@ check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t
     int64_t ep = s->ep;
 
     if (s->capacity_factor > 0 && !mw_model_can_spread(model))
-        return mw_refuse(error, "{capacity-factor=%.15g}: model %s has no experts%s; leave it out",
-                         s->capacity_factor, model->name,
-                         model->experts ? " whose layers are known here" : "");
+        return mw_refuse(error, "{capacity-factor=%.15g}: model %s has %s; leave it out",
+                         s->capacity_factor, model->name, no_choice_of(model));
     if (!check_gate(model, s, error) || !check_losses(model, s, error) ||
         !check_imbalance(model, s, error))
         return false;
     if (ep == 1)
         return true;
-    if (!model->experts)
-        return mw_refuse(error, "{ep=%" G_GINT64_FORMAT "}: model %s has no experts; give {ep=1}",
-                         ep, model->name);
+    if (model->experts <= 1)
+        return mw_refuse(error, "{ep=%" G_GINT64_FORMAT "}: model %s has %s; give {ep=1}", ep,
+                         model->name, no_choice_of(model));
     if (!mw_model_can_spread(model))
         return mw_refuse(error,
                          "{ep=%" G_GINT64_FORMAT "}: how the experts of model %s lie in its layers "

@@ -1030,10 +1030,9 @@ have_as_many_layers(const struct mw_model *model, const struct mw_settings *s, i
 
     for (int64_t k = 0; k < stretches && alike; k++) {
         int64_t a = k * s->pp + one, b = k * s->pp + other;
-        alike = mw_settings_stretch_begin(s, layers, a + 1) -
-                    mw_settings_stretch_begin(s, layers, a) ==
-                mw_settings_stretch_begin(s, layers, b + 1) -
-                    mw_settings_stretch_begin(s, layers, b);
+        alike =
+            mw_settings_stretch_begin(s, layers, a + 1) - mw_settings_stretch_begin(s, layers, a) ==
+            mw_settings_stretch_begin(s, layers, b + 1) - mw_settings_stretch_begin(s, layers, b);
     }
     return alike;
 }

@@ -272,8 +272,8 @@ struct mw_sizing {
      * stages. */
     int64_t pp, stage;
     int64_t first_rank;
-    struct mw_sizing *next_stage;    /* NULL: it is the last */
-    int64_t layers, stretches;       /* of the model that the stage has, and stretches of layers
+    struct mw_sizing *next_stage; /* NULL: it is the last */
+    int64_t layers, stretches;    /* of the model that the stage has, and stretches of layers
                                       * that follow each other, into which they are divided */
     struct mw_stretch stretch[MW_STRETCHES_MAX + 1];
     int64_t copied_params;           /* of a tied embedding, which the first and the last stage have
