@@ -63,6 +63,8 @@ bool mw_plan_check_homes(struct mw_plan_check *check);
 /* Checks the ranges of sections.  Runs before numbers of the unfolded plan are checked. */
 bool mw_plan_check_section_ranges(struct mw_plan_check *check);
 bool mw_plan_check_sections(struct mw_plan_check *check);
+/* Of these the part that an order has: what ops depend on moves on as the engine takes it to. */
+bool mw_plan_check_section_deps(struct mw_plan_check *check);
 /* Runs all checks after the tables for a plan with sections. */
 bool mw_plan_check_rounds(struct mw_plan_check *check);
 bool mw_plan_check_memory(struct mw_plan_check *check);

@@ -408,3 +408,18 @@ mw_plan_check_sections(struct mw_plan_check *check)
     mw_lane_positions_clear(&look.places);
     return good && check_moves(check);
 }
+
+bool
+mw_plan_check_section_deps(struct mw_plan_check *check)
+{
+    const struct mw_plan *plan = check->plan;
+    struct look look = {.check = check, .places = mw_lane_positions_new(plan)};
+    bool good = true;
+
+    for (look.op = 0; look.op < plan->op_count && good; look.op++) {
+        look.depth = mw_plan_sections_of(plan, look.op, look.sections);
+        good = !look.depth || check_dep_strides(&look);
+    }
+    mw_lane_positions_clear(&look.places);
+    return good;
+}

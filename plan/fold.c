@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/check.h"
 #include "plan/internal.h"
 
 struct section {
@@ -480,6 +481,9 @@ fold(struct fold *it)
     if (!add_sections(it))
         return false;
     if (!it->how->slots) {
+        struct mw_plan_check check = {.plan = it->folded};
+        if (!mw_plan_check_section_deps(&check))
+            return false;
         it->folded->checked = it->flat->checked;
         it->folded->barriered = it->flat->barriered;
     }

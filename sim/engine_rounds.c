@@ -205,8 +205,11 @@ add_lane(const struct mw_engine *engine, uint32_t section, uint32_t index, uint3
     for (guint i = first; i < words->len; i++)
         stand = mix(stand, g_array_index(words, guint64, i));
     add(words, due_in(engine, engine->plan->work_count + index));
-    if (engine->heap.position[engine->plan->work_count + index] != MW_HEAP_ABSENT)
+    if (engine->heap.position[engine->plan->work_count + index] != MW_HEAP_ABSENT) {
+        /* In no stream yet; what it does behind its latency differs from op to op. */
+        add_flow(engine, section, &engine->flows[lane->leading], words);
         add(words, engine->now_ns - engine->flows[lane->leading].since_ns);
+    }
     for (uint32_t f = lane->waiting.head, n = 0; n < lane->waiting.count; n++) {
         add_flow(engine, section, &engine->flows[f], words);
         add(words, MAX(0, engine->flows[f].ready_ns - engine->now_ns));

@@ -354,6 +354,36 @@ test_clipping(void)
     }
 }
 
+/* Stretches of layers begin and end within checkpoint groups, of which sections take whole ones. */
+static void
+test_groups(void)
+{
+    struct counts counts = {0};
+
+    for (guint32 seed = 800000; counts.compared < 12; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+
+        ask_for_layers(&request, seed);
+        request.settings.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+        request.settings.checkpoint_interval = 3;
+        request.settings.overlap = false;
+        request.settings.optimizer_chunk = 8192; /* of one layer */
+        request.settings.placement[MW_STATE_GRADIENTS] = (struct mw_placement){0};
+        request.settings.placement[MW_STATE_OPTIMIZER] = (struct mw_placement){0};
+        request.settings.placement[MW_STATE_ACTIVATIONS] = (struct mw_placement){0};
+        request.settings.placement[MW_STATE_PARAMETERS] = (struct mw_placement){
+            .count = 2, .part = {{MW_TIER_CPU, 0, .4}, {MW_TIER_GPU, INT64_MAX, 0}}};
+        request.settings.grad_accum = 1;
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        if (!sizing || mw_sizing_op_count(sizing) > OPS_MAX)
+            continue;
+        random_request_name(&request);
+        compare(sizing, (struct mw_folds){.layers = true}, &counts);
+    }
+    g_assert_cmpint(counts.ordered, >=, counts.compared / 2);
+}
+
 /* --- the same verdict ------------------------------------------------------------------------ */
 
 #define MUTATIONS MW_CASES(4000)
@@ -647,6 +677,7 @@ main(int argc, char **argv)
     g_test_add_func("/sections/random-requests", test_random_requests);
     g_test_add_func("/sections/random-layers", test_random_layers);
     g_test_add_func("/sections/clipping", test_clipping);
+    g_test_add_func("/sections/groups", test_groups);
     g_test_add_func("/sections/mutations", test_mutations);
     g_test_add_func("/sections/mutated-layers", test_mutated_layers);
     g_test_add_func("/sections/in-flight", test_in_flight);

@@ -3,6 +3,7 @@
 #include <glib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "planner/build/internal.h"
 
 /* Where rings turn slowly, fewer rounds than that are compared: the check proves the rest. */
@@ -110,15 +111,15 @@ add_micro_batches(struct few *few)
     add_rounds(few, begins, (count + 1) / 2, few->micro_batches_left_out);
 }
 
-/* The layers whose rounds become a section.  Beside another stretch with one they fetch ahead what
- * lives there: two sections of a pass have no home in common. */
+/* The layers whose rounds become a section, in whole checkpoint groups.  Beside another stretch with
+ * one they fetch ahead what lives there: two sections of a pass have no home in common. */
 static struct mw_layer_gap
 without_ends(const struct few *few, const struct mw_layer_gap *gap)
 {
     const struct mw_few_layers *layers = &few->layers;
     int number = (int)(gap - layers->gaps);
     struct mw_layer_gap inner = *gap;
-    int64_t ahead = 1;
+    int64_t ahead = 1, interval = MAX(1, few->sizing.settings.checkpoint_interval);
 
     for (int stage = 0; stage < MW_FETCH_STAGES; stage++)
         ahead = MAX(ahead, 1 + few->sizing.settings.prefetch_stage[stage]);
@@ -127,12 +128,25 @@ without_ends(const struct few *few, const struct mw_layer_gap *gap)
         inner.first += ahead;
     if (number + 1 < layers->gap_count && layers->gaps[number + 1].first < gap->end + ahead)
         inner.end -= ahead;
+    inner.first = mw_round_up(inner.first, interval);
+    inner.end -= inner.end < few->sizing.layers ? inner.end % interval : 0;
     return inner;
 }
 
+/* Chunks of the logits go forward and back, and pass no layer. */
+static bool
+passes(const struct builder *b, int64_t layer, uint32_t first_visit, uint32_t end_visit)
+{
+    uint32_t v = first_visit;
+
+    while (v < end_visit && b->visits[v].layer != layer)
+        v++;
+    return v < end_visit;
+}
+
 /* Of a pass through the layers, forward or back, the rounds of a stretch: one for each checkpoint
- * group. */
-static void
+ * group.  False: none of them is where layers are left out. */
+static bool
 add_pass(struct few *few, const struct mw_layer_gap *gap, uint32_t first_visit, uint32_t end_visit,
          bool back)
 {
@@ -140,8 +154,11 @@ add_pass(struct few *few, const struct mw_layer_gap *gap, uint32_t first_visit, 
     const struct mw_layer_gap inner = without_ends(few, gap);
     int64_t interval = MAX(1, few->sizing.settings.checkpoint_interval);
     int64_t before = -1; /* the group of the visit before */
-    GArray *begins = begins_new();
     uint32_t cut = MW_NONE, v = first_visit;
+
+    if (!passes(b, gap->cut, first_visit, end_visit))
+        return true;
+    GArray *begins = begins_new();
 
     while (v < end_visit && (b->visits[v].layer < inner.first || b->visits[v].layer >= inner.end))
         v++;
@@ -156,23 +173,27 @@ add_pass(struct few *few, const struct mw_layer_gap *gap, uint32_t first_visit, 
         before = group;
     }
     g_array_append_val(begins, b->visit_ops[v]);
-    if (cut == MW_NONE) /* chunks of the logits go forward and back */
+    if (cut == MW_NONE)
         g_array_unref(begins);
     else
         add_rounds(few, begins, cut, (uint32_t)(gap->left_out / interval));
+    return cut != MW_NONE;
 }
 
 /* The stretches in the order in which the pass comes to them. */
-static void
+static bool
 add_stretches(struct few *few, uint32_t first_visit, uint32_t end_visit, bool back)
 {
     int count = few->layers.gap_count;
+    bool good = true;
 
-    for (int i = 0; i < count; i++)
-        add_pass(few, &few->layers.gaps[back ? count - 1 - i : i], first_visit, end_visit, back);
+    for (int i = 0; i < count && good; i++)
+        good = add_pass(few, &few->layers.gaps[back ? count - 1 - i : i], first_visit, end_visit,
+                        back);
+    return good;
 }
 
-static void
+static bool
 add_passes(struct few *few)
 {
     const struct builder *b = &few->b;
@@ -184,11 +205,12 @@ add_passes(struct few *few)
         bool goes_back = visit && visit->phase != MW_PHASE_FORWARD;
         if (visit && goes_back == back)
             continue;
-        if (v > first)
-            add_stretches(few, first, v, back);
+        if (v > first && !add_stretches(few, first, v, back))
+            return false;
         first = v;
         back = goes_back;
     }
+    return true;
 }
 
 static void
@@ -300,8 +322,8 @@ fold(struct few *few)
         chunks[c] = c + chunks_before(&few->layers, c);
     if (has_outer)
         add_micro_batches(few);
+    bool passed = !has_layers || add_passes(few);
     if (has_layers) {
-        add_passes(few);
         add_chunks(few, few->b.norm_ops);
         add_chunks(few, few->b.update_ops);
     }
@@ -315,7 +337,7 @@ fold(struct few *few)
         .chunks = chunks,
     };
     struct mw_plan *plan = few->tables.plan;
-    bool good = (few->slots || mw_plan_check(few->b.plan, NULL, 0)) &&
+    bool good = passed && (few->slots || mw_plan_check(few->b.plan, NULL, 0)) &&
                 mw_plan_fold(few->b.plan, &how, plan) &&
                 (!few->slots || mw_plan_check(plan, NULL, 0));
     if (good)
