@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "launch/internal.h"
+#include "planner/planner.h"
 
 /* The sizes of Llama 3 that torchtitan has (torchtitan/models/llama3/__init__.py). */
 static const struct {
@@ -137,7 +138,7 @@ add_parallelism(GString *text, const struct mw_launch_plan *plan)
                                                       : "1F1B");
         if (plan->sizing->stretches > 1)
             line(text, "parallelism.pipeline_parallel_layers_per_stage",
-                 mw_sizing_stretch_layers(plan->sizing, mw_sizing_longest_stretch(plan->sizing)));
+                 mw_settings_most_layers(plan->sizing->model, s));
         line(text, "parallelism.pipeline_parallel_microbatch_size", mw_launch_micro_batch(plan));
     }
 }

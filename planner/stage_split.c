@@ -73,6 +73,37 @@ mw_stage_operators_s(const struct mw_operator_info *operators, int count, bool a
     return flops / hardware->gpu_achievable_flops + bytes / hardware->gpu_memory_bytes_per_s;
 }
 
+/* Layers of a stretch of a stage that has so many: as many in each or one more, fewer where the
+ * model begins and where it ends. */
+static int64_t
+layers_of_stretch(int64_t of_stage, int64_t stretches, int64_t stretch, bool last_stage)
+{
+    int64_t turn = last_stage ? stretches - 1 - stretch : stretch;
+
+    return (turn + 1) * of_stage / stretches - turn * of_stage / stretches;
+}
+
+/* With several stretches it is a stage's sum that others wait for: each stage gets as many layers
+ * as without stretches, in stretches of its own, as if layers were alike.  False: a stage has fewer
+ * layers than stretches. */
+static bool
+split_stretches(const int64_t *stage_begins, int64_t layers, int64_t stages, int64_t stretches,
+                int64_t *begins)
+{
+    int64_t begin = 0;
+
+    for (int64_t part = 0; part < stages * stretches; part++) {
+        int64_t stage = part % stages,
+                behind = stage + 1 < stages ? stage_begins[stage + 1] : layers;
+        int64_t of_stage = behind - stage_begins[stage];
+        if (of_stage < stretches)
+            return false;
+        begins[part] = begin;
+        begin += layers_of_stretch(of_stage, stretches, part / stages, stage + 1 == stages);
+    }
+    return true;
+}
+
 void
 mw_stage_split_choose(const struct mw_model *model, const struct mw_hardware *hardware,
                       struct mw_settings *settings)
@@ -89,7 +120,7 @@ mw_stage_split_choose(const struct mw_model *model, const struct mw_hardware *ha
     one.micro_batch = one.micro_batch == MW_AUTO ? 1 : one.micro_batch;
     struct mw_shape shape = mw_sizing_shape(model, &one, hardware);
     g_autofree double *layer_s = g_new(double, model->layers);
-    g_autofree int64_t *begins = g_new(int64_t, parts);
+    g_autofree int64_t *begins = g_new0(int64_t, parts);
     for (int64_t l = 0; l < model->layers; l++)
         layer_s[l] = mw_stage_operators_s(operators, mw_model_layer(model, l, &shape, operators),
                                           settings->checkpoint_interval != 0, hardware);
@@ -97,7 +128,11 @@ mw_stage_split_choose(const struct mw_model *model, const struct mw_hardware *ha
         mw_stage_operators_s(operators, mw_model_head(model, &shape, operators), false, hardware);
     double tail_s =
         mw_stage_operators_s(operators, mw_model_tail(model, &shape, operators), false, hardware);
-    mw_stage_split_find(layer_s, model->layers, head_s, tail_s, parts, begins);
+    mw_stage_split_find(layer_s, model->layers, head_s, tail_s, settings->pp, begins);
+    g_autofree int64_t *of_stages = g_memdup2(begins, (gsize)settings->pp * sizeof *begins);
+    if (parts > settings->pp &&
+        !split_stretches(of_stages, model->layers, settings->pp, parts / settings->pp, begins))
+        mw_stage_split_find(layer_s, model->layers, head_s, tail_s, parts, begins);
     for (int64_t part = 1; part < parts; part++)
         mw_layer_set_add(&settings->stage_begins, begins[part]);
 }

@@ -299,7 +299,7 @@ def check_turns(box):
                     sum(stage["layers"] for stage in stages) != 15:
                 yield f"{replicas} {schedule}: {answer['settings']}, {stages}"
             if schedule == "1f1b" and stages[0]["micro_batches_in_flight"] != noam:
-                yield f"{replicas}: {stages[0]['micro_batches']} micro-batches in flight"
+                yield f"{replicas}: {stages[0]['micro_batches_in_flight']} micro-batches in flight"
             if answer["settings"]["global_batch"] != 12:
                 yield f"{replicas} {schedule}: {answer['settings']}"
             box.run(f"plan {options} -o turns.plan")

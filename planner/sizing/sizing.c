@@ -97,18 +97,7 @@ mw_sizing_stretch_layers(const struct mw_sizing *sizing, int64_t stretch)
     return sizing->stretch[stretch + 1].first - sizing->stretch[stretch].first;
 }
 
-int64_t
-mw_sizing_longest_stretch(const struct mw_sizing *sizing)
-{
-    int64_t longest = 0;
-
-    for (int64_t stretch = 1; stretch < sizing->stretches; stretch++)
-        if (mw_sizing_stretch_layers(sizing, stretch) > mw_sizing_stretch_layers(sizing, longest))
-            longest = stretch;
-    return longest;
-}
-
-/* They have nearly as many layers each. */
+/* A guess as if all had as many layers, then stepped to the right one. */
 int64_t
 mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer)
 {

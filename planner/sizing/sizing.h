@@ -662,9 +662,7 @@ double mw_sizing_bubble(const struct mw_sizing *sizing);
 /* Where the gradients of weights are passes of their own: by how many micro-batches these follow
  * the way back. */
 int64_t mw_sizing_weights_behind(const struct mw_sizing *sizing);
-/* The number of layers in a stretch, and in the longest. */
 int64_t mw_sizing_stretch_layers(const struct mw_sizing *sizing, int64_t stretch);
-int64_t mw_sizing_longest_stretch(const struct mw_sizing *sizing);
 /* The stretch that has a layer of the stage, and the layer's number in the model. */
 int64_t mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer);
 int64_t mw_sizing_model_layer(const struct mw_sizing *sizing, int64_t layer);
