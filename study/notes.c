@@ -584,7 +584,8 @@ note_replicas(const struct mw_sizing *sizing, GPtrArray *notes)
     struct mw_stage_costs costs;
     double own_s = 0;
 
-    if (s->schedule != MW_SCHEDULE_PIPEDREAM || sizing->pp == 1)
+    if (s->schedule != MW_SCHEDULE_PIPEDREAM || sizing->pp == 1 || s->tp > 1 ||
+        s->strategy != MW_STRATEGY_DDP) /* which other numbers of replicas are refused with */
         return;
     mw_stage_costs_of(model, sizing->hardware, s, &costs);
     for (int64_t stage = 0; stage < sizing->pp; stage++) {
@@ -659,8 +660,8 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
                                           "parameters"));
     if (sizing->ep > 1) /* experiments/today/result_experts.md */
         g_ptr_array_add(notes, g_strdup("experts over GPUs are predicted less well than the range "
-                                        "says: of 58 published rows 13 lie in theirs, and in bf16 "
-                                        "predictions were 19 to 77% too fast"));
+                                        "says: a quarter of 58 published rows lie in theirs, and "
+                                        "in bf16 predictions were 23 to 77% too fast"));
     note_imbalance(sizing, notes);
     note_few_tokens(sizing, notes);
     note_capacity(sizing, notes);

@@ -75,10 +75,9 @@ def model(row):
 
 
 def layers(row):
-    presets = {"deepseek-v3": 61, "kimi-k2": 61, "qwen3-235b-a22b": 94, "qwen3-30b-a3b": 48,
-               "gpt3-175b": 96}
-    gpt_oss = 36
-    return run.whole(row, "layers") or presets.get(MODELS[row["model"]], gpt_oss)
+    of_models = {"DeepSeekV3": 61, "Kimi_K2": 61, "Qwen3_235B_a22B": 94, "Qwen3_30B_a3B": 48,
+                 "GPT3-175B": 96, "GPT OSS 120B": 36}
+    return run.whole(row, "layers") or of_models[row["model"].split(" (")[0]]
 
 
 def nodes(row):

@@ -313,8 +313,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_SCHEDULE, "stage-replicas", MW_SETTING_REPLICAS, FIELD(stage_replicas), 0, 0,
      "even", NULL, "even|R,R,...",
      "give each stage of a pipeline R GPUs of its own, which take its micro-batches in turn and "
-     "sum "
-     "up their gradients, such as 2,1,1 for three stages on four GPUs (PipeDream; then {pp} is the "
+     "sum up their gradients, such as 2,1,1 for three stages on four GPUs (PipeDream; then {pp} is "
+     "the "
      "number of stages, and {grad-accum} counts the micro-batches of all together); default even: "
      "as many GPUs for each, which take micro-batches of their own"},
     {MW_SETTINGS_SCHEDULE, "virtual-stages", MW_SETTING_INTEGER, FIELD(virtual_stages), 2, 1024,
