@@ -2,8 +2,8 @@
  * wants a run to be described (there are no job files of TOML since 0.3). */
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "launch/internal.h"
-#include "planner/planner.h"
 
 /* The sizes of Llama 3 that torchtitan has (torchtitan/models/llama3/__init__.py). */
 static const struct {
@@ -138,7 +138,7 @@ add_parallelism(GString *text, const struct mw_launch_plan *plan)
                                                       : "1F1B");
         if (plan->sizing->stretches > 1)
             line(text, "parallelism.pipeline_parallel_layers_per_stage",
-                 mw_settings_most_layers(plan->sizing->model, s));
+                 mw_divide_up(plan->sizing->model->layers, s->pp * plan->sizing->stretches));
         line(text, "parallelism.pipeline_parallel_microbatch_size", mw_launch_micro_batch(plan));
     }
 }

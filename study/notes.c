@@ -585,7 +585,7 @@ note_replicas(const struct mw_sizing *sizing, GPtrArray *notes)
     double own_s = 0;
 
     if (s->schedule != MW_SCHEDULE_PIPEDREAM || sizing->pp == 1 || s->tp > 1 ||
-        s->strategy != MW_STRATEGY_DDP) /* which other numbers of replicas are refused with */
+        sizing->optimizer_partitioned) /* which other numbers of replicas are refused with */
         return;
     mw_stage_costs_of(model, sizing->hardware, s, &costs);
     for (int64_t stage = 0; stage < sizing->pp; stage++) {

@@ -111,8 +111,8 @@ add_micro_batches(struct few *few)
     add_rounds(few, begins, (count + 1) / 2, few->micro_batches_left_out);
 }
 
-/* The layers whose rounds become a section, in whole checkpoint groups.  Beside another stretch with
- * one they fetch ahead what lives there: two sections of a pass have no home in common. */
+/* The layers whose rounds become a section, in whole checkpoint groups.  Beside another stretch
+ * with one they fetch ahead what lives there: two sections of a pass have no home in common. */
 static struct mw_layer_gap
 without_ends(const struct few *few, const struct mw_layer_gap *gap)
 {
