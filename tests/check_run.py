@@ -375,8 +375,9 @@ def check_compare_table(box):
     # A hypervisor may have stolen time from some of the steps, which are left out then.
     if not re.search(r"^medians of [1-4] steps? after the first, ", done.text, re.M):
         yield "the table does not say of how many steps it has medians"
-    for words in ("Predicted for rtx4090 (not calibrated), measured on ", "step by FLOPs alone", "\nLanes ", "nvme-write ", "\nOperators ",
-                  "\nOps that differ most", "\nMemory", "NVMe: "):
+    for words in ("Predicted for rtx4090 (not calibrated), measured on ", "step by FLOPs alone",
+                  "\nLanes ", "nvme-write ", "\nOperators ", "\nOps that differ most",
+                  "\nMemory", "NVMe: "):
         if words not in done.text:
             yield f"{words!r} is not in the table"
 
