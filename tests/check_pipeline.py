@@ -159,6 +159,21 @@ def check_interleaved(box):
                              "--schedule interleaved", ["12 layers", "--pp 7", "1f1b"])
 
 
+def check_scores_of_stretches(box):
+    """Softmax's results wait in as many passes as are in flight, each of one stretch's layers."""
+    asked = f"-m llama-2-7b -s zero1 {MACHINE} --gpus 8 --pp 2 --tp 4 --batch 0.25 " \
+            "--grad-accum 8 --software megatron --activation-checkpoint-interval 0 " \
+            "--set software.attention.kernel=unfused --set software.memory.softmax_bytes=4"
+    found = []
+    for stretches in ("", "--schedule interleaved --virtual-stages 2",
+                      "--schedule interleaved --virtual-stages 4"):
+        answer = json.loads(box.run(f"simulate {asked} {stretches} --json").out)["answers"][0]
+        found += [row["bytes"] for row in answer["software_memory"]
+                  if row["what"] == "more activations kept"]
+    if [8 * each / found[0] for each in found] != [8, 10, 9]:  # 2 of 16 layers, 5 of 8, 9 of 4
+        yield f"bytes kept of 1, 2 and 4 stretches: {found}"
+
+
 def check_unlike_stretches(box):
     """Layers that no number of stretches divides: as many or one more in each, or fewer beside the
     logits; the same of a plan file, of the layers that the choice named, and for Megatron-LM."""
@@ -527,6 +542,7 @@ def tests(box):
     yield "in flight", check_in_flight(box)
     yield "interleaved", check_interleaved(box)
     yield "unlike stretches", check_unlike_stretches(box)
+    yield "scores of stretches", check_scores_of_stretches(box)
     yield "no flush", check_no_flush(box)
     yield "split", check_split(box)
     yield "stages whose GPUs take turns", check_turns(box)

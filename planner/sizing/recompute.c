@@ -213,6 +213,9 @@ mw_sizing_kept_scores(const struct mw_sizing *sizing)
         elements += kept * class->kept_scores;
         most = MAX(most, class->kept_scores);
     }
+    /* A pass has one stretch's: at most as many layers of the kind with most. */
+    if (sizing->stretches > 1)
+        elements = MIN(elements, mw_sizing_kept_in_pass(sizing) * most);
     return elements + mw_sizing_largest_group(sizing) * most;
 }
 
