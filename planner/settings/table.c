@@ -354,8 +354,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "ppo's critic and reward model are of this size: a preset or config.json (default: the model "
      "itself)"},
     {MW_SETTINGS_COST, "serve", MW_SETTING_INTEGER, FIELD(serve), 1, 1 << 20, NULL, NULL, "N",
-     "instead of training: generate N tokens after prompts of {seq} tokens (default 512), weights "
-     "streamed from where they have room; how many per second, by {batch} (default: several)"},
+     "instead of training: generate N tokens after prompts of {seq} tokens (default 512); how many "
+     "per second, by {batch} (default: several). Weights are on the GPUs as far as they have room "
+     "there, then in host memory, then on drives, or where {param-device} says, and streamed from "
+     "there; {weight-bits} of a quantized model"},
     {MW_SETTINGS_COST, "tokens", MW_SETTING_COUNT, FIELD(tokens), 1, 1e18, NULL, NULL, "N",
      "estimate the days, the energy and the money for training on N tokens, such as 15T or 1.5e13 "
      "(default: no estimate)"},
