@@ -181,7 +181,7 @@ walk(struct served *it)
         2 * ((double)mw_model_active_params(model) - table_params(model, &walked.head));
 }
 
-/* Of a mixture, a step reads the experts that some of its tokens meet; of a table next to nothing. */
+/* Of a mixture, a step reads the experts that some of its tokens meet; of a table a few rows. */
 static double
 weights_read(const struct served *it, double tokens)
 {
