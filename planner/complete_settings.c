@@ -408,7 +408,7 @@ check_matmul(const struct mw_hardware *hardware, const struct mw_settings *s, GE
                          "{matmul-dtype=%s}: casts operands of 16 bits, and {dtype=%s} has "
                          "none; leave one out",
                          mw_dtype_name(s->matmul_dtype), mw_dtype_name(s->dtype));
-    /* MatMul4Bit of bitsandbytes and torchao's linear_nf4 go on in 16 bits, LLM.int8 in integers. */
+    /* bitsandbytes' MatMul4Bit and torchao's linear_nf4 go on in 16 bits, LLM.int8 in integers. */
     if (s->frozen_dtype != MW_DTYPE_NONE)
         return mw_refuse(error,
                          "{matmul-dtype=%s}: weights in %s, by {weight-bits}, are widened to 16 "

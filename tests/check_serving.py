@@ -138,10 +138,10 @@ def check_times(box):
 
 def check_published(box):
     """ZeRO-Inference on one T4 with all weights in host memory, as FlexGen's authors measured it
-    (their batch_size_table.md: prompts of 512 tokens, 32 each).  The link's rate is not published: one of 9
-    GB/s explains both rows.  BLOOM on 8 A100 (Hugging Face's benchmark of 2022: 283 ms divided by the sequences of all
-    GPUs, of which each has one): nothing of a server is counted, so the prediction is faster, by
-    less than a factor of two."""
+    (their batch_size_table.md: prompts of 512 tokens, 32 each).  The link's rate is not published:
+    one of 9 GB/s explains both rows.  BLOOM on 8 A100 (Hugging Face's benchmark of 2022: 283 ms
+    divided by the sequences of all GPUs, of which each has one): nothing of a server is counted, so
+    the prediction is faster, by less than a factor of two."""
     machine = ("-H aws-g4dn-12xlarge --gpus 1 --set host.memory_gib=208 --set nvme.capacity_tb=1.5 "
                "--set pcie.h2d_gb_per_s=9 --serve 32 --seq 512 --param-device cpu")
     for model, batch, published in (("opt-6.7b", 16, 9.28), ("opt-30b", 4, 0.60)):

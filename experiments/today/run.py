@@ -216,8 +216,8 @@ def predict(row):
 
 def of_least(count, rows, settings):
     said = ", ".join(f"`{word}`" for word in settings if word != "--set")
-    return (f"Of the {rows} rows {count} do not fit as the software's profile has its memory, and are "
-            f"predicted with the least that any software takes ({said}): they were trained.")
+    return (f"Of the {rows} rows {count} do not fit as the software's profile has its memory, and "
+            f"are predicted with the least that any software takes ({said}): they were trained.")
 
 
 def median(values):

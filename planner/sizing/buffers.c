@@ -600,9 +600,9 @@ set_widened(struct mw_sizing *sizing, const struct survey *survey)
         set(sizing, MW_BUFFER_WIDENED, 1, sizing->element_bytes * params);
 }
 
-/* Tensor cores of Ada, Hopper and sm_120 take fp8 operands whose rows lie along k alone, so backward
- * has a transposed copy of its own; those of sm_100 take them either way (Transformer Engine's
- * documentation, Performance Considerations, Handling transposes;
+/* Tensor cores of Ada, Hopper and sm_120 take fp8 operands whose rows lie along k alone, so
+ * backward has a transposed copy of its own; those of sm_100 take them either way (Transformer
+ * Engine's documentation, Performance Considerations, Handling transposes;
  * nvte_is_non_tn_fp8_gemm_supported). */
 static int64_t
 copies_in_fp8(const struct mw_hardware *hardware)
@@ -611,8 +611,8 @@ copies_in_fp8(const struct mw_hardware *hardware)
 }
 
 /* Beside 16-bit parameters, copies.  Without these both copies lie where they would; on sm_100 they
- * are mxfp8's, along rows and along columns, with a scale of a byte for each 32 of both (Transformer
- * Engine, MXFP8Quantizer.inner_tensor_specs; neither follows from the other). */
+ * are mxfp8's, along rows and along columns, with a scale of a byte for each 32 of both
+ * (Transformer Engine, MXFP8Quantizer.inner_tensor_specs; neither follows from the other). */
 static int64_t
 cast_bytes(const struct mw_sizing *sizing, int64_t weights)
 {
