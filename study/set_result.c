@@ -533,10 +533,10 @@ mw_result_set_simulation(const struct mw_question *question, struct mw_answer *a
     bool advises = !question->figures_only && !question->settings.drop_layers;
     if (advises)
         mw_advise_batch(question, answer);
-    if (depth >= MW_DEPTH_VERDICT || question->ends) {
+    if (depth >= MW_DEPTH_VERDICT || question->ends)
         fill_outlooks(question, answer);
+    if (depth >= MW_DEPTH_VERDICT || question->figures_only)
         fill_closed_forms(question, answer);
-    }
     if (depth < MW_DEPTH_VERDICT)
         return;
     fill_critical_path(question, answer);
