@@ -140,14 +140,28 @@ pass_bytes_per_s(const struct mw_work *work, const struct mw_hardware *hardware)
     return hardware->gpu_memory_bytes_per_s;
 }
 
+/* Ranks wait for the one with the most tokens. */
+static double
+fullest(const struct mw_work *work)
+{
+    return fmax(1, work->fullest);
+}
+
 /* The rate of a work's products, FLOP/s, on the slowest GPU: ranks wait for each other. */
 static double
 products_flops(const struct mw_plan *plan, const struct mw_work *work,
                const struct mw_hardware *hardware)
 {
-    const struct mw_work_product *first = &work->products[0];
+    struct mw_work_product of_fullest[MW_WORK_PRODUCTS_MAX];
+    const struct mw_work_product *first = work->products;
+
+    if (work->fullest > 1) {
+        memcpy(of_fullest, work->products, sizeof of_fullest);
+        mw_kernel_add_rows(of_fullest, work->product_count, work->fullest);
+        first = of_fullest;
+    }
     struct mw_kernel_work kernel = {
-        .products = work->products,
+        .products = first,
         .product_count = work->product_count,
         .attention = work->attention,
         .backward = work->product_count > MW_ATTENTION_FORWARD_PRODUCTS,
@@ -249,13 +263,6 @@ work_passes(const struct mw_plan *plan, const struct mw_work *work,
     default:
         return 1;
     }
-}
-
-/* Ranks wait for the one with the most tokens. */
-static double
-fullest(const struct mw_work *work)
-{
-    return fmax(1, work->fullest);
 }
 
 static double

@@ -133,6 +133,33 @@ test_thin_products(void)
     mw_plan_free(b.plan);
 }
 
+/* The rank that others wait for has 8 times the rows: twice the size on the curve, and its weights
+ * are moved once.  Gradients of weights are sums over rows. */
+static void
+test_fullest(void)
+{
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+    const double rate = 10 + 30 * log10(2), beyond = 40000 * 10 + 10 * 20 + 40000 * 20 - 3 * 4e4;
+    struct mw_work_product *product = &b.work.products[0];
+
+    b.hardware.gpu_is_cores = true;
+    b.work.flops = INT64_C(2000000000000);
+    b.work.product_count = 1;
+    b.work.bytes = GB;
+    b.work.launches = 3;
+    b.work.fullest = 8;
+    *product = (struct mw_work_product){5000, 20, 10, 1000000, MW_DTYPE_BF16, MW_PRODUCT_OF_RESULT};
+    double seconds = 16 / rate + 2e-3 * beyond / 100 + 8 * 0.01 + 0.003;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), seconds);
+    *product =
+        (struct mw_work_product){20, 10, 5000, 1000000, MW_DTYPE_BF16, MW_PRODUCT_OF_WEIGHTS};
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), seconds);
+    product->of = MW_PRODUCT_OF_INPUT; /* then the 20 are the rows */
+    double thin = 160 * 5000 + 10 * 5000 + 160 * 10 - 3 * 4e4;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), seconds + 2e-3 * (thin - beyond) / 100);
+    mw_plan_free(b.plan);
+}
+
 static void
 test_copies(void)
 {
@@ -764,6 +791,7 @@ main(int argc, char **argv)
     g_test_add_func("/cost/matmul-curve", test_matmul_curve);
     g_test_add_func("/cost/compute", test_compute);
     g_test_add_func("/cost/thin-products", test_thin_products);
+    g_test_add_func("/cost/fullest", test_fullest);
     g_test_add_func("/cost/copies", test_copies);
     g_test_add_func("/cost/gradients-to-host", test_gradients_to_host);
     g_test_add_func("/cost/drives", test_drives);
