@@ -142,7 +142,7 @@ run_samples(void)
     }
 }
 
-/* --- works that share the machine's memory ----------------------------------------------------- */
+/* --- works that share the machine's memory ---------------------------------------------------- */
 
 static double rank_waited_s;
 
