@@ -170,6 +170,9 @@ struct mw_measure mw_calibrate_left_out(const struct mw_calibrator *c, double lo
                                         double high);
 /* All ranks get rank 0's value, so that they decide alike. */
 bool mw_calibrate_agree(struct mw_calibrator *c, double *value, GError **error);
+/* All ranks begin at once with what they share, as they do in a step: its rate depends on what the
+ * others do at the time. */
+bool mw_calibrate_meet(struct mw_calibrator *c, GError **error);
 /* All ranks get the smallest of their values. */
 bool mw_calibrate_least(struct mw_calibrator *c, double *value, GError **error);
 
@@ -340,7 +343,8 @@ double mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrat
 struct mw_measure mw_calibrate_measure(struct mw_calibrator *c,
                                        const struct mw_calibrate_work *work, double seconds);
 /* The same of a work that takes what the ranks of a machine share, as its memory: in each sample all
- * begin at once, as in a step, and do the same. */
+ * begin at once, as in a step, and do the same.  Where others have the cores its fastest pieces are
+ * no estimate: a rank that had a core while another waited for one had more of what they share. */
 bool mw_calibrate_measure_together(struct mw_calibrator *c, const struct mw_calibrate_work *work,
                                    struct mw_measure *figure, GError **error);
 /* Seconds of processor time of all threads. */

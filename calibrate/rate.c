@@ -94,7 +94,7 @@ rate_once(struct mw_calibrator *c, const struct mw_calibrate_work *work, double 
 static bool
 meet(const struct measured *m, GError **error)
 {
-    return !m->together || mw_ranks_barrier(m->c->options->ranks, 0, error);
+    return !m->together || mw_calibrate_meet(m->c, error);
 }
 
 static bool
@@ -264,8 +264,13 @@ take_both(void *data, int number, double *values, GError **error)
     struct mw_calibrate_pair *pair = data;
     double seconds = pair->c->window_s, alone[2], both[2], kept[2];
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        if (!mw_calibrate_meet(pair->c, error))
+            return false;
         alone[i] = mw_calibrate_rate(&pair->works[i], seconds / 2);
+    }
+    if (!mw_calibrate_meet(pair->c, error))
+        return false;
     mw_calibrate_rates(pair->c, pair->works, seconds, both);
     for (int i = 0; i < 2; i++)
         kept[i] = both[i] / alone[i];
@@ -282,7 +287,7 @@ mw_calibrate_duplex(struct mw_calibrate_pair *pair, struct mw_measure *duplex, G
 {
     struct mw_measure measures[3];
     const struct mw_calibrate_samples samples = {
-        .take = take_both, .state = pair, .values = pair->each ? 3 : 1};
+        .take = take_both, .state = pair, .values = pair->each ? 3 : 1, .together = true};
 
     if (!mw_calibrate_take_samples(pair->c, &samples, measures, error))
         return false;

@@ -164,14 +164,15 @@ run_shared(void *data)
     struct shared_work *work = data;
     double takes_s = work->takes_s + (work->count ? 0 : work->first_takes_s);
 
+    takes_s /= work->count % 5 == 4 ? 3 : 1; /* as if another had lost its core */
     meet(work->count++);
     calibrator_clock_s += takes_s;
     rank_waited_s += work->wait_part * takes_s;
     return 1;
 }
 
-/* One rank waits for a core, and takes long at first: it works as often as the others, and none
- * works alone. */
+/* One rank waits for a core half of its time, and takes long at first: it works as often as the
+ * others, and none works alone.  Its rate is what most pieces say, and not the fastest ones. */
 static void
 run_together(void)
 {
@@ -194,6 +195,8 @@ run_together(void)
                 end_with(error->message);
             meet(state.count);
             meet(figure.samples);
+            if (first_s <= 0 && fabs(figure.typical - (rank == who ? 200 : 100)) > 1)
+                end_with("not the rate of all together");
             calibrator_close(&c);
         }
     mw_calibrate_set_waited(NULL);
