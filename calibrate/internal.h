@@ -342,9 +342,10 @@ double mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrat
 /* Samples of it. */
 struct mw_measure mw_calibrate_measure(struct mw_calibrator *c,
                                        const struct mw_calibrate_work *work, double seconds);
-/* The same of a work that takes what the ranks of a machine share, as its memory: in each sample all
- * begin at once, as in a step, and do the same.  Where others have the cores its fastest pieces are
- * no estimate: a rank that had a core while another waited for one had more of what they share. */
+/* The same of a work that takes what the ranks of a machine share, as its memory: in each sample
+ * all begin at once, as in a step, and do the same.  Where others have the cores its fastest pieces
+ * are no estimate: a rank that had a core while another waited for one had more of what they
+ * share. */
 bool mw_calibrate_measure_together(struct mw_calibrator *c, const struct mw_calibrate_work *work,
                                    struct mw_measure *figure, GError **error);
 /* Seconds of processor time of all threads. */

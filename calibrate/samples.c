@@ -285,7 +285,7 @@ alone_of(const struct taking *t)
         pieces[i] = t->it.undisturbed[i];
     }
     struct mw_measure alone = mw_measure_of(t->of->together ? whole : pieces, t->count);
-    /* What ranks share is fastest for one while another waits for a core: then the middle counts. */
+    /* What ranks share is fastest for one while another waits for a core: the middle counts. */
     if (!t->of->together)
         alone.typical = alone.high = fmax(alone.high, mw_measure_of(whole, t->count).typical);
     mw_measure_widen(&alone, t->wished);
