@@ -727,9 +727,11 @@ draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct m
         return 0;
     if (plan->channels[draw->channel].kind != MW_CHANNEL_SM)
         return units / (double)draws_ns;
-    /* A transfer costs the cores the same however long other draws stretch it; a collective, and a
-     * copy that is waited for, hold them for all of their time. */
-    bool holds = is_collective(work) || is_blocking_copy(work, hardware);
+    /* A transfer costs the multiprocessors the same however long other draws stretch it; a
+     * collective, and a copy that is waited for, hold them for all of their time.  So does what
+     * cores do for a rank with its part of what the node's ranks share: its own cores. */
+    bool holds =
+        is_collective(work) || is_blocking_copy(work, hardware) || hardware->gpu_host_sm_share > 0;
     double all_s = holds ? 1e-9 * (double)draws_ns : own_s(plan, work, hardware);
     return units * (double)whole_ns(all_s - idle_s(plan, work, hardware)) / (double)draws_ns;
 }
