@@ -716,30 +716,15 @@ idle_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_h
     return own_s(plan, &nothing, hardware);
 }
 
-/* For how long a work takes its share of the multiprocessors, before other draws stretch it.  Where
- * these are the host's cores each rank has some of its own, and holds them for as long as it takes
- * with its part of what the node's ranks share: all do the same. */
+/* Of host work, the ranks of a node that do the same at once, each on cores of its own. */
 static double
-held_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+ranks_at_work(const struct mw_plan *plan, const struct mw_work *work,
+              const struct mw_hardware *hardware)
 {
-    double all_s = own_s(plan, work, hardware), ranks = fmax(1, plan->ranks_per_node);
-    double bytes = (double)work->bytes * link_bytes_share(plan, work, hardware);
+    bool cores = hardware->gpu_host_sm_share > 0 && work->host &&
+                 mw_op_traits(work->kind)->agent == MW_AGENT_CORES;
 
-    if (!(hardware->gpu_host_sm_share > 0))
-        return all_s;
-    switch (mw_op_traits(work->kind)->agent) {
-    case MW_AGENT_CORES:
-        return work->host ? ranks * all_s : all_s;
-    case MW_AGENT_DRIVES:
-        return ranks * all_s;
-    case MW_AGENT_LINK:
-        return fmax(all_s, hardware->pcie_latency_s +
-                               ranks * bytes /
-                                   (work->kind == MW_OP_H2D ? hardware->pcie_node_h2d_bytes_per_s
-                                                            : hardware->pcie_node_d2h_bytes_per_s));
-    default:
-        return all_s;
-    }
+    return cores ? fmax(1, plan->ranks_per_node) : 1;
 }
 
 /* Units per ns while the op draws.  An op that takes no time draws nothing. */
@@ -756,7 +741,8 @@ draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct m
     /* A transfer costs the multiprocessors the same however long other draws stretch it; a
      * collective, and a copy that is waited for, hold them for all of their time. */
     bool holds = is_collective(work) || is_blocking_copy(work, hardware);
-    double all_s = holds ? 1e-9 * (double)draws_ns : held_s(plan, work, hardware);
+    double all_s = holds ? 1e-9 * (double)draws_ns
+                         : ranks_at_work(plan, work, hardware) * own_s(plan, work, hardware);
     return units * (double)whole_ns(all_s - idle_s(plan, work, hardware)) / (double)draws_ns;
 }
 
