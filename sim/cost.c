@@ -716,15 +716,42 @@ idle_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_h
     return own_s(plan, &nothing, hardware);
 }
 
-/* Of host work, the ranks of a node that do the same at once, each on cores of its own. */
-static double
-ranks_at_work(const struct mw_plan *plan, const struct mw_work *work,
-              const struct mw_hardware *hardware)
+/* An owner's transfer, which has the node's channels to itself, draws a part of its bytes there. */
+static bool
+is_alone(const struct mw_plan *plan, const struct mw_work *work)
 {
-    bool cores = hardware->gpu_host_sm_share > 0 && work->host &&
-                 mw_op_traits(work->kind)->agent == MW_AGENT_CORES;
+    bool alone = false;
 
-    return cores ? fmax(1, plan->ranks_per_node) : 1;
+    for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++)
+        alone = alone || (plan->channels[plan->draws[i].channel].kind != MW_CHANNEL_SM &&
+                          plan->draws[i].amount < work->bytes);
+    return alone;
+}
+
+/* For how long a work takes its share of the multiprocessors, before other draws stretch it.  Where
+ * these are the host's cores each rank has some of its own, and holds them for as long as it takes
+ * with its part of what the node's ranks share: all do the same. */
+static double
+held_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    double all_s = own_s(plan, work, hardware), ranks = fmax(1, plan->ranks_per_node);
+    double bytes = (double)work->bytes * link_bytes_share(plan, work, hardware);
+    enum mw_agent agent = mw_op_traits(work->kind)->agent;
+
+    if (!(hardware->gpu_host_sm_share > 0))
+        return all_s;
+    if (agent == MW_AGENT_CORES)
+        return work->host ? ranks * all_s : all_s;
+    if (!is_transfer(work) || is_alone(plan, work))
+        return all_s;
+    if (agent == MW_AGENT_DRIVES)
+        return fmax(all_s,
+                    ranks * bytes /
+                        mw_cost_drive_bytes_per_s(hardware, mw_op_traits(work->kind)->writes));
+    return fmax(all_s, hardware->pcie_latency_s + ranks * bytes /
+                                                      (work->kind == MW_OP_H2D
+                                                           ? hardware->pcie_node_h2d_bytes_per_s
+                                                           : hardware->pcie_node_d2h_bytes_per_s));
 }
 
 /* Units per ns while the op draws.  An op that takes no time draws nothing. */
@@ -741,8 +768,7 @@ draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct m
     /* A transfer costs the multiprocessors the same however long other draws stretch it; a
      * collective, and a copy that is waited for, hold them for all of their time. */
     bool holds = is_collective(work) || is_blocking_copy(work, hardware);
-    double all_s = holds ? 1e-9 * (double)draws_ns
-                         : ranks_at_work(plan, work, hardware) * own_s(plan, work, hardware);
+    double all_s = holds ? 1e-9 * (double)draws_ns : held_s(plan, work, hardware);
     return units * (double)whole_ns(all_s - idle_s(plan, work, hardware)) / (double)draws_ns;
 }
 

@@ -551,25 +551,43 @@ test_shared_cores(void)
     mw_plan_free(b.plan);
 }
 
-/* Two ranks of a node update at once, each with half of what all cores do in a second: it holds its
- * own cores for twice the time. */
+/* Two ranks of a node do the same, each with half of what all cores, the links and the drives do in
+ * a second: it holds its own cores for twice the time. */
 static void
 test_cores_of_ranks(void)
 {
-    for (uint32_t users = 1; users <= 2; users++) {
-        struct bench b = bench_new(MW_OP_UPDATE, users);
-        const struct mw_draw draws[] = {{b.channel[MW_CHANNEL_CORES], 1, 16 * GB},
+    static const struct {
+        enum mw_op_kind kind;
+        enum mw_channel_kind channel;
+        double share;
+    } cases[] = {{MW_OP_UPDATE, MW_CHANNEL_CORES, 0.5},
+                 {MW_OP_H2D, MW_CHANNEL_NODE_H2D, 0.25},
+                 {MW_OP_NVME_READ, MW_CHANNEL_DRIVE, 0.375}};
+
+    for (size_t i = 0; i < 2 * G_N_ELEMENTS(cases); i++) {
+        const uint32_t users = i % 2 + 1;
+        struct bench b = bench_new(MW_OP_COMPUTE, users);
+        enum mw_op_kind kind = cases[i / 2].kind;
+        const struct mw_draw draws[] = {{b.channel[cases[i / 2].channel], 1, 16 * GB},
                                         {b.channel[MW_CHANNEL_SM], 1, 1000000}};
         struct mw_costs costs;
 
         b.hardware.gpu_host_sm_share = 0.5;
-        b.work.host = true;
-        b.work.bytes = 28 * 16 * GB;
+        b.hardware.gpu_copy_sm_share = 0.25;
+        b.hardware.gpu_nvme_sm_share = 0.375;
+        b.hardware.pcie_latency_s = b.hardware.nvme_latency_s = 0;
+        b.hardware.pcie_node_h2d_bytes_per_s = b.hardware.pcie_h2d_bytes_per_s;
+        b.hardware.nvme_duplex = 1;
+        b.work =
+            (struct mw_work){.kind = (uint8_t)kind, .host = kind == MW_OP_UPDATE, .comm = MW_NONE};
+        b.work.bytes = 16 * GB * (b.work.host ? 28 : 1);
         b.plan->ranks_per_node = users;
         mw_plan_add_work(b.plan, b.work, draws, 2);
         mw_costs_init(&costs, b.plan, &b.hardware);
-        assert_s(1e-9 * (double)costs.work_ns[0], users * 4.0);
-        assert_s(costs.draw_rate[1], 0.5);
+        assert_s(1e-9 * (double)costs.work_ns[0], users * (kind == MW_OP_UPDATE ? 4.0
+                                                           : kind == MW_OP_H2D  ? 1.6
+                                                                                : 1.0));
+        assert_s(costs.draw_rate[1], cases[i / 2].share);
         mw_costs_clear(&costs);
         mw_plan_free(b.plan);
     }
