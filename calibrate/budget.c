@@ -86,6 +86,12 @@ mw_calibrate_agree(struct mw_calibrator *c, double *value, GError **error)
 }
 
 bool
+mw_calibrate_meet(struct mw_calibrator *c, GError **error)
+{
+    return mw_calibrate_ranks(c) == 1 || mw_ranks_barrier(c->options->ranks, 0, error);
+}
+
+bool
 mw_calibrate_least(struct mw_calibrator *c, double *value, GError **error)
 {
     const int ranks = mw_calibrate_ranks(c);

@@ -162,11 +162,12 @@ compare_memory(struct mw_calibrator *c, struct mw_calibration *out, GError **err
 {
     double seconds = (double)c->scale->params / out->update_params_per_s.low;
     double take = seconds <= mw_calibrate_share_s(c);
+    struct mw_measure again;
 
     if (!mw_calibrate_agree(c, &take, error))
         return false;
-    return !(take > 0) || compare(c, out->update_params_per_s, mw_calibrate_update_again(c),
-                                  &out->drift.updates, error);
+    return !(take > 0) || (mw_calibrate_update_again(c, &again, error) &&
+                           compare(c, out->update_params_per_s, again, &out->drift.updates, error));
 }
 
 bool

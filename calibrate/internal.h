@@ -170,6 +170,9 @@ struct mw_measure mw_calibrate_left_out(const struct mw_calibrator *c, double lo
                                         double high);
 /* All ranks get rank 0's value, so that they decide alike. */
 bool mw_calibrate_agree(struct mw_calibrator *c, double *value, GError **error);
+/* All ranks begin at once with what they share, as they do in a step: its rate depends on what the
+ * others do at the time. */
+bool mw_calibrate_meet(struct mw_calibrator *c, GError **error);
 /* All ranks get the smallest of their values. */
 bool mw_calibrate_least(struct mw_calibrator *c, double *value, GError **error);
 
@@ -339,6 +342,12 @@ double mw_calibrate_quiet_rate(struct mw_calibrator *c, const struct mw_calibrat
 /* Samples of it. */
 struct mw_measure mw_calibrate_measure(struct mw_calibrator *c,
                                        const struct mw_calibrate_work *work, double seconds);
+/* The same of a work that takes what the ranks of a machine share, as its memory: in each sample
+ * all begin at once, as in a step, and do the same.  Where others have the cores its fastest pieces
+ * are no estimate: a rank that had a core while another waited for one had more of what they
+ * share. */
+bool mw_calibrate_measure_together(struct mw_calibrator *c, const struct mw_calibrate_work *work,
+                                   struct mw_measure *figure, GError **error);
 /* Seconds of processor time of all threads. */
 double mw_calibrate_used_s(void);
 /* Starts a thread beside this one, to be joined; NULL: none could be started, the work fails. */
@@ -438,7 +447,7 @@ bool mw_calibrate_drift(struct mw_calibrator *c, struct mw_calibration *out, GEr
 /* Measure products of one size, and the host's update, as at first. */
 bool mw_calibrate_products_again(struct mw_calibrator *c, struct mw_calibration *out, int point,
                                  struct mw_measure *flops, GError **error);
-struct mw_measure mw_calibrate_update_again(struct mw_calibrator *c);
+bool mw_calibrate_update_again(struct mw_calibrator *c, struct mw_measure *again, GError **error);
 /* Seconds of a kernel that has almost nothing to do, by its least disturbed samples. */
 struct mw_measure mw_calibrate_launch(struct mw_calibrator *c);
 /* Seconds of all shapes of a size, at the measured rate; 0: it was not measured. */

@@ -133,12 +133,14 @@ run_device_update(void *data)
 
 /* --- all ------------------------------------------------------------------------------------- */
 
-static struct mw_measure
-measure(struct passes *p, double (*run)(void *state))
+/* Ranks pass over memory together, as they do in a step: one that does so alone has the rate of
+ * both. */
+static bool
+measure(struct passes *p, double (*run)(void *state), struct mw_measure *rate, GError **error)
 {
     struct mw_calibrate_work work = {.run = run, .state = p};
 
-    return mw_calibrate_measure(p->c, &work, 0);
+    return mw_calibrate_measure_together(p->c, &work, rate, error);
 }
 
 static struct mw_measure
@@ -192,8 +194,8 @@ faster(struct mw_measure a, struct mw_measure b)
 }
 
 /* The passes over gradients first, while all are 16-bit numbers. */
-static void
-measure_gradients(struct passes *p, struct mw_calibration *out)
+static bool
+measure_gradients(struct passes *p, struct mw_calibration *out, GError **error)
 {
     int64_t sides = COLUMNS + rows_of(p->params);
     g_autofree double *partial = g_new(double, mw_norm_blocks(p->params));
@@ -205,31 +207,36 @@ measure_gradients(struct passes *p, struct mw_calibration *out)
     p->factors = factors;
     for (int64_t i = 0; i < sides; i++)
         factors[i] = 1;
-    out->norm_bytes_per_s = measure(p, run_norm);
-    out->exact_bytes_per_s = measure(p, run_exact);
+    bool good = measure(p, run_norm, &out->norm_bytes_per_s, error) &&
+                measure(p, run_exact, &out->exact_bytes_per_s, error);
     p->at = 0;
+    return good;
 }
 
-static void
-measure_host(struct passes *p, struct mw_calibration *out)
+static bool
+measure_host(struct passes *p, struct mw_calibration *out, GError **error)
 {
-    measure_gradients(p, out);
-    out->update_params_per_s = measure(p, run_update);
-    struct mw_measure accumulate = measure(p, run_accumulate);
+    struct mw_measure accumulate;
+
+    if (!measure_gradients(p, out, error) ||
+        !measure(p, run_update, &out->update_params_per_s, error) ||
+        !measure(p, run_accumulate, &accumulate, error))
+        return false;
     g_debug("accumulate %.3g, norm %.3g, update %.3g GB/s", accumulate.typical / 1e9,
             out->norm_bytes_per_s.typical / 1e9,
             UPDATE_BYTES * out->update_params_per_s.typical / 1e9);
     out->host_bytes_per_s = faster(faster(accumulate, out->norm_bytes_per_s),
                                    scaled(out->update_params_per_s, UPDATE_BYTES));
+    return true;
 }
 
-struct mw_measure
-mw_calibrate_update_again(struct mw_calibrator *c)
+bool
+mw_calibrate_update_again(struct mw_calibrator *c, struct mw_measure *again, GError **error)
 {
     struct passes p = {.c = c, .params = c->scale->params};
 
     mw_calibrate_fill_host(c); /* copies and drives have left other bytes */
-    return measure(&p, run_update);
+    return measure(&p, run_update, again, error);
 }
 
 /* A layer's passes are some twenty kernels.  If their starts take most of the time that is left for
@@ -287,6 +294,5 @@ mw_calibrate_memory(struct mw_calibrator *c, struct mw_calibration *out, GError 
     if (!mw_calibrate_begin(c, MW_CALIBRATE_UPDATE, "update, accumulation and norm",
                             c->scale->device_params ? 5 : 4, error))
         return false;
-    measure_host(&p, out);
-    return measure_device_memory(&p, out, error);
+    return measure_host(&p, out, error) && measure_device_memory(&p, out, error);
 }

@@ -74,9 +74,28 @@ struct measured {
     struct mw_calibrator *c;
     const struct mw_calibrate_work *work;
     double seconds;
+    bool together;
     double first; /* a rate that is already known, used once; 0: none */
     double first_waited, first_left, first_undisturbed;
 };
+
+/* A rank that took a sample that waited again would do so while the others no longer work. */
+static double
+rate_once(struct mw_calibrator *c, const struct mw_calibrate_work *work, double seconds)
+{
+    const double patience_s = c->patience_s;
+
+    c->patience_s = 0;
+    double rate = mw_calibrate_quiet_rate(c, work, seconds);
+    c->patience_s = patience_s;
+    return rate;
+}
+
+static bool
+meet(const struct measured *m, GError **error)
+{
+    return !m->together || mw_calibrate_meet(m->c, error);
+}
 
 static bool
 take_rate(void *data, int number, double *rate, GError **error)
@@ -84,7 +103,10 @@ take_rate(void *data, int number, double *rate, GError **error)
     struct measured *m = data;
 
     if (number > 0 || !(m->first > 0)) {
-        *rate = mw_calibrate_quiet_rate(m->c, m->work, m->seconds);
+        if (!meet(m, error))
+            return false;
+        *rate = m->together ? rate_once(m->c, m->work, m->seconds)
+                            : mw_calibrate_quiet_rate(m->c, m->work, m->seconds);
         return true;
     }
     *rate = m->first;
@@ -98,44 +120,66 @@ take_rate(void *data, int number, double *rate, GError **error)
 /* A first piece that warms up caches counts as well if it takes more than this part of the time. */
 #define LONG 0.3
 
-static double
-rate_once(struct mw_calibrator *c, const struct mw_calibrate_work *work)
+static bool
+take_first(struct measured *m, struct mw_calibrate_first *first, bool *counts, GError **error)
 {
-    const double patience_s = c->patience_s;
+    struct mw_calibrator *c = m->c;
+    const double share_s = mw_calibrate_share_s(c);
 
-    c->patience_s = 0;
-    double rate = mw_calibrate_quiet_rate(c, work, 0);
-    c->patience_s = patience_s;
-    return rate;
+    if (!meet(m, error))
+        return false;
+    first->began_s = mw_calibrate_now_s();
+    mw_steal_read(&first->stolen);
+    c->waited = 0;
+    c->left = 1;
+    m->first = rate_once(c, m->work, 0);
+    m->first_waited = c->waited;
+    m->first_left = c->left;
+    m->first_undisturbed = c->undisturbed;
+    first->took_s = mw_calibrate_now_s() - first->began_s;
+    double value = first->took_s > LONG * share_s;
+    if (m->together && !mw_calibrate_agree(c, &value, error))
+        return false;
+    *counts = value > 0;
+    m->first = *counts ? m->first : 0;
+    return true;
+}
+
+static bool
+measure(struct measured *m, struct mw_measure *measure, GError **error)
+{
+    const struct mw_calibration_disturbances disturbances = m->c->disturbances;
+    struct mw_calibrate_first first;
+    struct mw_calibrate_samples samples = {
+        .take = take_rate, .state = m, .values = 1, .rates = true, .together = m->together};
+    bool counts;
+
+    if (!take_first(m, &first, &counts, error))
+        return false;
+    if (counts)
+        samples.first = &first;
+    else
+        m->c->disturbances = disturbances; /* this run is no sample */
+    return mw_calibrate_take_samples(m->c, &samples, measure, error);
 }
 
 struct mw_measure
 mw_calibrate_measure(struct mw_calibrator *c, const struct mw_calibrate_work *work, double seconds)
 {
     struct measured m = {.c = c, .work = work, .seconds = seconds};
-    struct mw_calibrate_samples samples = {
-        .take = take_rate, .state = &m, .values = 1, .rates = true};
-    struct mw_calibrate_first first = {.began_s = mw_calibrate_now_s()};
-    const struct mw_calibration_disturbances disturbances = c->disturbances;
-    const double share_s = mw_calibrate_share_s(c);
-    struct mw_measure measure;
+    struct mw_measure figure;
 
-    mw_steal_read(&first.stolen);
-    c->waited = 0;
-    c->left = 1;
-    const double rate = rate_once(c, work);
-    first.took_s = mw_calibrate_now_s() - first.began_s;
-    if (first.took_s > LONG * share_s) {
-        m.first = rate;
-        m.first_waited = c->waited;
-        m.first_left = c->left;
-        m.first_undisturbed = c->undisturbed;
-        samples.first = &first;
-    } else {
-        c->disturbances = disturbances; /* this run is no sample */
-    }
-    mw_calibrate_take_samples(c, &samples, &measure, NULL); /* NULL: a work alone cannot fail */
-    return measure;
+    measure(&m, &figure, NULL); /* NULL: a work alone cannot fail */
+    return figure;
+}
+
+bool
+mw_calibrate_measure_together(struct mw_calibrator *c, const struct mw_calibrate_work *work,
+                              struct mw_measure *figure, GError **error)
+{
+    struct measured m = {.c = c, .work = work, .together = mw_calibrate_ranks(c) > 1};
+
+    return measure(&m, figure, error);
 }
 
 /* Two works begin at once.  Each continues until both have had their time, so that neither is alone
@@ -220,8 +264,13 @@ take_both(void *data, int number, double *values, GError **error)
     struct mw_calibrate_pair *pair = data;
     double seconds = pair->c->window_s, alone[2], both[2], kept[2];
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        if (!mw_calibrate_meet(pair->c, error))
+            return false;
         alone[i] = mw_calibrate_rate(&pair->works[i], seconds / 2);
+    }
+    if (!mw_calibrate_meet(pair->c, error))
+        return false;
     mw_calibrate_rates(pair->c, pair->works, seconds, both);
     for (int i = 0; i < 2; i++)
         kept[i] = both[i] / alone[i];
@@ -238,7 +287,7 @@ mw_calibrate_duplex(struct mw_calibrate_pair *pair, struct mw_measure *duplex, G
 {
     struct mw_measure measures[3];
     const struct mw_calibrate_samples samples = {
-        .take = take_both, .state = pair, .values = pair->each ? 3 : 1};
+        .take = take_both, .state = pair, .values = pair->each ? 3 : 1, .together = true};
 
     if (!mw_calibrate_take_samples(pair->c, &samples, measures, error))
         return false;

@@ -284,8 +284,10 @@ alone_of(const struct taking *t)
         whole[i] = t->it.values[0][i] / t->it.left[i];
         pieces[i] = t->it.undisturbed[i];
     }
-    struct mw_measure alone = mw_measure_of(pieces, t->count);
-    alone.typical = alone.high = fmax(alone.high, mw_measure_of(whole, t->count).typical);
+    struct mw_measure alone = mw_measure_of(t->of->together ? whole : pieces, t->count);
+    /* What ranks share is fastest for one while another waits for a core: the middle counts. */
+    if (!t->of->together)
+        alone.typical = alone.high = fmax(alone.high, mw_measure_of(whole, t->count).typical);
     mw_measure_widen(&alone, t->wished);
     return alone;
 }

@@ -57,6 +57,8 @@ time_sizes(struct mw_calibrate_mover *m, const double *sizes, int count, double 
     for (int i = 0; i < count; i++) {
         struct mw_calibrate_work work = {.run = mw_calibrate_move, .state = m};
         m->bytes = (int64_t)sizes[i];
+        if (!mw_calibrate_meet(m->c, error))
+            return false;
         seconds[i] = sizes[i] / mw_calibrate_rate(&work, m->c->options->quick ? 0 : 0.03);
     }
     if (!m->error)
@@ -130,7 +132,8 @@ measure_direction(struct mw_calibrator *c, enum mw_nvme_direction direction,
                   struct mw_measure *bytes_per_s, int64_t *request_bytes, GError **error)
 {
     struct sized sized = {.c = c, .mover = {.c = c, .direction = direction}};
-    const struct mw_calibrate_samples samples = {.take = take_slope, .state = &sized, .values = 1};
+    const struct mw_calibrate_samples samples = {
+        .take = take_slope, .state = &sized, .values = 1, .together = true};
 
     if (!choose_sizes(&sized, error) || !mw_calibrate_take_samples(c, &samples, bytes_per_s, error))
         return false;

@@ -140,14 +140,28 @@ pass_bytes_per_s(const struct mw_work *work, const struct mw_hardware *hardware)
     return hardware->gpu_memory_bytes_per_s;
 }
 
+/* Ranks wait for the one with the most tokens. */
+static double
+fullest(const struct mw_work *work)
+{
+    return fmax(1, work->fullest);
+}
+
 /* The rate of a work's products, FLOP/s, on the slowest GPU: ranks wait for each other. */
 static double
 products_flops(const struct mw_plan *plan, const struct mw_work *work,
                const struct mw_hardware *hardware)
 {
-    const struct mw_work_product *first = &work->products[0];
+    struct mw_work_product of_fullest[MW_WORK_PRODUCTS_MAX];
+    const struct mw_work_product *first = work->products;
+
+    if (work->fullest > 1) {
+        memcpy(of_fullest, work->products, sizeof of_fullest);
+        mw_kernel_add_rows(of_fullest, work->product_count, work->fullest);
+        first = of_fullest;
+    }
     struct mw_kernel_work kernel = {
-        .products = work->products,
+        .products = first,
         .product_count = work->product_count,
         .attention = work->attention,
         .backward = work->product_count > MW_ATTENTION_FORWARD_PRODUCTS,
@@ -249,13 +263,6 @@ work_passes(const struct mw_plan *plan, const struct mw_work *work,
     default:
         return 1;
     }
-}
-
-/* Ranks wait for the one with the most tokens. */
-static double
-fullest(const struct mw_work *work)
-{
-    return fmax(1, work->fullest);
 }
 
 static double
@@ -709,6 +716,44 @@ idle_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_h
     return own_s(plan, &nothing, hardware);
 }
 
+/* An owner's transfer, which has the node's channels to itself, draws a part of its bytes there. */
+static bool
+is_alone(const struct mw_plan *plan, const struct mw_work *work)
+{
+    bool alone = false;
+
+    for (uint32_t i = work->draw_begin; i < work->draw_begin + work->draw_count; i++)
+        alone = alone || (plan->channels[plan->draws[i].channel].kind != MW_CHANNEL_SM &&
+                          plan->draws[i].amount < work->bytes);
+    return alone;
+}
+
+/* For how long a work takes its share of the multiprocessors, before other draws stretch it.  Where
+ * these are the host's cores each rank has some of its own, and holds them for as long as it takes
+ * with its part of what the node's ranks share: all do the same. */
+static double
+held_s(const struct mw_plan *plan, const struct mw_work *work, const struct mw_hardware *hardware)
+{
+    double all_s = own_s(plan, work, hardware), ranks = fmax(1, plan->ranks_per_node);
+    double bytes = (double)work->bytes * link_bytes_share(plan, work, hardware);
+    enum mw_agent agent = mw_op_traits(work->kind)->agent;
+
+    if (!(hardware->gpu_host_sm_share > 0))
+        return all_s;
+    if (agent == MW_AGENT_CORES)
+        return work->host ? ranks * all_s : all_s;
+    if (!is_transfer(work) || is_alone(plan, work))
+        return all_s;
+    if (agent == MW_AGENT_DRIVES)
+        return fmax(all_s,
+                    ranks * bytes /
+                        mw_cost_drive_bytes_per_s(hardware, mw_op_traits(work->kind)->writes));
+    return fmax(all_s, hardware->pcie_latency_s + ranks * bytes /
+                                                      (work->kind == MW_OP_H2D
+                                                           ? hardware->pcie_node_h2d_bytes_per_s
+                                                           : hardware->pcie_node_d2h_bytes_per_s));
+}
+
 /* Units per ns while the op draws.  An op that takes no time draws nothing. */
 static double
 draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct mw_draw *draw,
@@ -720,10 +765,10 @@ draw_rate(const struct mw_plan *plan, const struct mw_work *work, const struct m
         return 0;
     if (plan->channels[draw->channel].kind != MW_CHANNEL_SM)
         return units / (double)draws_ns;
-    /* A transfer costs the cores the same however long other draws stretch it; a collective, and a
-     * copy that is waited for, hold them for all of their time. */
+    /* A transfer costs the multiprocessors the same however long other draws stretch it; a
+     * collective, and a copy that is waited for, hold them for all of their time. */
     bool holds = is_collective(work) || is_blocking_copy(work, hardware);
-    double all_s = holds ? 1e-9 * (double)draws_ns : own_s(plan, work, hardware);
+    double all_s = holds ? 1e-9 * (double)draws_ns : held_s(plan, work, hardware);
     return units * (double)whole_ns(all_s - idle_s(plan, work, hardware)) / (double)draws_ns;
 }
 

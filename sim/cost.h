@@ -20,7 +20,8 @@
  *                     updates and passes are memory-bound
  *   commit            nvme_latency_s if it writes a record
  *
- * Where ranks have unequal numbers of tokens, FLOPs and bytes are those of the fullest rank.
+ * Where ranks have unequal numbers of tokens, FLOPs, bytes and the rows of products are those of
+ * the fullest rank.
  *
  * Updates, accumulations and norms run on the host where work.host says so, else on the GPU.  The
  * ranks of a node share its channels.  A rank alone has all of a channel; a folded rank has the

@@ -13,6 +13,16 @@ mw_kernel_size(int64_t m, int64_t n, int64_t k)
     return cbrt((double)m * (double)n * (double)k);
 }
 
+void
+mw_kernel_add_rows(struct mw_work_product *products, uint32_t count, double fullest)
+{
+    for (uint32_t i = 0; i < count && fullest > 1; i++) {
+        struct mw_work_product *p = &products[i];
+        int64_t *rows = p->of == MW_PRODUCT_OF_WEIGHTS ? &p->k : &p->m;
+        *rows = (int64_t)llround((double)*rows * fullest);
+    }
+}
+
 static double
 curve_at(const double *dims, const double *flops, int64_t points, double size)
 {

@@ -37,6 +37,10 @@
 /* The size of a product on a machine's curve: (m*n*k)^(1/3). */
 double mw_kernel_size(int64_t m, int64_t n, int64_t k);
 
+/* The products of a rank that has `fullest` times the rows: as many matrices, each with more rows,
+ * over which gradients of weights are sums. */
+void mw_kernel_add_rows(struct mw_work_product *products, uint32_t count, double fullest);
+
 /* The products of an operator in one direction: those of a work, or of a closed form's block. */
 struct mw_kernel_work {
     const struct mw_work_product *products;

@@ -148,12 +148,14 @@ slowdown_of(const struct mw_sizing *s, const struct mw_hardware *hardware,
            mw_kernel_dtype_share(hardware, (enum mw_dtype)info->products[0].dtype);
 }
 
+/* `fullest`: rows of the rank that all wait for, as a multiple of the mean. */
 static void
-add_shape(const struct mw_hardware *hardware, const struct mw_operator_info *info, double blocks,
-          int64_t parts, int64_t chunks, bool backward, struct mw_closed_shape *shape)
+add_shape(const struct mw_operator_info *info, double blocks, double fullest, int64_t parts,
+          int64_t chunks, bool backward, struct mw_closed_shape *shape)
 {
     struct mw_operator_info part = *info;
 
+    mw_kernel_add_rows(part.products, part.product_count, fullest);
     for (uint32_t i = 0; i < part.product_count; i++) {
         part.products[i].m = MAX(1, part.products[i].m / chunks);
         part.products[i].n = MAX(1, part.products[i].n / parts);
@@ -163,7 +165,7 @@ add_shape(const struct mw_hardware *hardware, const struct mw_operator_info *inf
         .attention = info->attention,
         .backward = backward,
         .fp8 = info->products[0].dtype == MW_DTYPE_FP8,
-        .flops = blocks * (backward ? info->backward_flops : info->forward_flops)};
+        .flops = blocks * fullest * (backward ? info->backward_flops : info->forward_flops)};
     memcpy(shape->products, part.products, sizeof part.products);
     if (backward)
         shape->product_count = mw_operator_backward_products(&part, shape->products);
@@ -181,9 +183,8 @@ add_shapes(const struct mw_sizing *s, const struct mw_hardware *hardware, enum m
         const struct mw_operator_info *info = &class->operators[i];
         int64_t chunks = mw_sizing_token_parts(s, info->operator_);
         for (int backward = 0; info->product_count && class->blocks && backward < 2; backward++) {
-            add_shape(hardware, info,
-                      class->blocks * slowdown_of(s, hardware, info) *
-                          mw_sizing_expert_work(s, class, info->operator_),
+            add_shape(info, class->blocks * slowdown_of(s, hardware, info),
+                      mw_sizing_expert_work(s, class, info->operator_),
                       tiled ? tiles_of(class, i) : 1, chunks, backward, shapes++);
             block->shape_count++;
         }
@@ -215,7 +216,8 @@ add_class(const struct mw_sizing *s, const struct mw_hardware *hardware, enum mw
         int64_t k = row->attends ? mw_kernel_curve_head_dim(hardware, first->k) : first->k;
         if (info->product_count)
             products->size += flops * info->forward_flops / skipped *
-                              mw_kernel_size(MAX(1, first->m / chunks), first->n, k) / cbrt(parts);
+                              mw_kernel_size(MAX(1, first->m / chunks), first->n, k) *
+                              cbrt(fullest / parts);
         if (row->attends)
             products->head_dim += blocks * info->forward_flops / skipped *
                                   (info->attention.head_dim + info->attention.value_dim) / 2;

@@ -142,6 +142,66 @@ run_samples(void)
     }
 }
 
+/* --- works that share the machine's memory ---------------------------------------------------- */
+
+static double rank_waited_s;
+
+static double
+waits_s(void)
+{
+    return rank_waited_s;
+}
+
+struct shared_work {
+    double takes_s, first_takes_s; /* the first once more */
+    double wait_part;              /* of its time, for a core */
+    int count;
+};
+
+static double
+run_shared(void *data)
+{
+    struct shared_work *work = data;
+    double takes_s = work->takes_s + (work->count ? 0 : work->first_takes_s);
+
+    takes_s /= work->count % 5 == 4 ? 3 : 1; /* as if another had lost its core */
+    meet(work->count++);
+    calibrator_clock_s += takes_s;
+    rank_waited_s += work->wait_part * takes_s;
+    return 1;
+}
+
+/* One rank waits for a core half of its time, and takes long at first: it works as often as the
+ * others, and none works alone.  Its rate is what most pieces say, and not the fastest ones. */
+static void
+run_together(void)
+{
+    const int rank = mw_ranks_index(ranks);
+
+    mw_calibrate_set_waited(waits_s);
+    for (int who = 0; who < RANKS; who++)
+        for (double first_s = 0; first_s < 50; first_s += 40) {
+            struct shared_work state = {.takes_s = 0.01};
+            const struct mw_calibrate_work work = {.run = run_shared, .state = &state};
+            struct mw_calibrator c;
+            struct mw_measure figure;
+            g_autoptr(GError) error = NULL;
+            state.wait_part = rank == who ? 0.5 : 0;
+            state.first_takes_s = rank == who ? first_s : 0;
+            calibrator_open_ranks(&c, ranks, 60);
+            c.cores = 1;
+            if (!mw_calibrate_begin(&c, MW_CALIBRATE_UPDATE, "passes", 1, &error) ||
+                !mw_calibrate_measure_together(&c, &work, &figure, &error))
+                end_with(error->message);
+            meet(state.count);
+            meet(figure.samples);
+            if (first_s <= 0 && fabs(figure.typical - (rank == who ? 200 : 100)) > 1)
+                end_with("not the rate of all together");
+            calibrator_close(&c);
+        }
+    mw_calibrate_set_waited(NULL);
+}
+
 /* The smallest amount that any rank has is what all continue with. */
 static void
 run_least(void)
@@ -196,6 +256,7 @@ static const struct {
 } cases[] = {
     {"curve", run_curve, NULL},
     {"samples", run_samples, NULL},
+    {"together", run_together, NULL},
     {"least", run_least, NULL},
     {"failure", run_failure, "worker: rank 2: a broken device"},
 };

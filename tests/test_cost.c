@@ -133,6 +133,33 @@ test_thin_products(void)
     mw_plan_free(b.plan);
 }
 
+/* The rank that others wait for has 8 times the rows: twice the size on the curve, and its weights
+ * are moved once.  Gradients of weights are sums over rows. */
+static void
+test_fullest(void)
+{
+    struct bench b = bench_new(MW_OP_COMPUTE, 1);
+    const double rate = 10 + 30 * log10(2), beyond = 40000 * 10 + 10 * 20 + 40000 * 20 - 3 * 4e4;
+    struct mw_work_product *product = &b.work.products[0];
+
+    b.hardware.gpu_is_cores = true;
+    b.work.flops = INT64_C(2000000000000);
+    b.work.product_count = 1;
+    b.work.bytes = GB;
+    b.work.launches = 3;
+    b.work.fullest = 8;
+    *product = (struct mw_work_product){5000, 20, 10, 1000000, MW_DTYPE_BF16, MW_PRODUCT_OF_RESULT};
+    double seconds = 16 / rate + 2e-3 * beyond / 100 + 8 * 0.01 + 0.003;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), seconds);
+    *product =
+        (struct mw_work_product){20, 10, 5000, 1000000, MW_DTYPE_BF16, MW_PRODUCT_OF_WEIGHTS};
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), seconds);
+    product->of = MW_PRODUCT_OF_INPUT; /* then the 20 are the rows */
+    double thin = 160 * 5000 + 10 * 5000 + 160 * 10 - 3 * 4e4;
+    assert_s(price(&b, MW_CHANNEL_SM, 1000000), seconds + 2e-3 * (thin - beyond) / 100);
+    mw_plan_free(b.plan);
+}
+
 static void
 test_copies(void)
 {
@@ -524,6 +551,48 @@ test_shared_cores(void)
     mw_plan_free(b.plan);
 }
 
+/* Two ranks of a node do the same, each with half of what all cores, the links and the drives do in
+ * a second: it holds its own cores for twice the time. */
+static void
+test_cores_of_ranks(void)
+{
+    static const struct {
+        enum mw_op_kind kind;
+        enum mw_channel_kind channel;
+        double share;
+    } cases[] = {{MW_OP_UPDATE, MW_CHANNEL_CORES, 0.5},
+                 {MW_OP_H2D, MW_CHANNEL_NODE_H2D, 0.25},
+                 {MW_OP_NVME_READ, MW_CHANNEL_DRIVE, 0.375}};
+
+    for (size_t i = 0; i < 2 * G_N_ELEMENTS(cases); i++) {
+        const uint32_t users = i % 2 + 1;
+        struct bench b = bench_new(MW_OP_COMPUTE, users);
+        enum mw_op_kind kind = cases[i / 2].kind;
+        const struct mw_draw draws[] = {{b.channel[cases[i / 2].channel], 1, 16 * GB},
+                                        {b.channel[MW_CHANNEL_SM], 1, 1000000}};
+        struct mw_costs costs;
+
+        b.hardware.gpu_host_sm_share = 0.5;
+        b.hardware.gpu_copy_sm_share = 0.25;
+        b.hardware.gpu_nvme_sm_share = 0.375;
+        b.hardware.pcie_latency_s = b.hardware.nvme_latency_s = 0;
+        b.hardware.pcie_node_h2d_bytes_per_s = b.hardware.pcie_h2d_bytes_per_s;
+        b.hardware.nvme_duplex = 1;
+        b.work =
+            (struct mw_work){.kind = (uint8_t)kind, .host = kind == MW_OP_UPDATE, .comm = MW_NONE};
+        b.work.bytes = 16 * GB * (b.work.host ? 28 : 1);
+        b.plan->ranks_per_node = users;
+        mw_plan_add_work(b.plan, b.work, draws, 2);
+        mw_costs_init(&costs, b.plan, &b.hardware);
+        assert_s(1e-9 * (double)costs.work_ns[0], users * (kind == MW_OP_UPDATE ? 4.0
+                                                           : kind == MW_OP_H2D  ? 1.6
+                                                                                : 1.0));
+        assert_s(costs.draw_rate[1], cases[i / 2].share);
+        mw_costs_clear(&costs);
+        mw_plan_free(b.plan);
+    }
+}
+
 /* Half of a collective's time is latency, in which cores sleep: where the host's are the device's.
  * Multiprocessors of a GPU look for their peers all the while. */
 static void
@@ -764,6 +833,7 @@ main(int argc, char **argv)
     g_test_add_func("/cost/matmul-curve", test_matmul_curve);
     g_test_add_func("/cost/compute", test_compute);
     g_test_add_func("/cost/thin-products", test_thin_products);
+    g_test_add_func("/cost/fullest", test_fullest);
     g_test_add_func("/cost/copies", test_copies);
     g_test_add_func("/cost/gradients-to-host", test_gradients_to_host);
     g_test_add_func("/cost/drives", test_drives);
@@ -779,6 +849,7 @@ main(int argc, char **argv)
     g_test_add_func("/cost/draws-by-protocol", test_draws_by_protocol);
     g_test_add_func("/cost/draw-rates", test_draw_rates);
     g_test_add_func("/cost/shared-cores", test_shared_cores);
+    g_test_add_func("/cost/cores-of-ranks", test_cores_of_ranks);
     g_test_add_func("/cost/cores-in-collective", test_cores_in_collective);
     g_test_add_func("/cost/cores-in-latency", test_cores_in_latency);
     g_test_add_func("/cost/operators", test_operators);

@@ -2,15 +2,19 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "exec/ranks/internal.h"
 
 /* What waits for a peer looks again at once for about as long as a message takes to cross, and then
- * leaves the cores to others. */
+ * leaves the cores to others: it sleeps for a part of the time that it has waited, so that whoever
+ * comes late is not kept waiting for much longer than that part. */
 #define QUICK_LOOKS 200
-#define SLEEP_NS 50000
+#define SLEEP_PART 32
+#define SLEEP_MOST_NS 50000
 
 struct message_set {
     MPI_Request *requests; /* MW_RANKS_SET_MESSAGES each way for every peer */
@@ -37,13 +41,33 @@ report(int code, const char *what, GError **error)
     return false;
 }
 
+/* Linux lets a thread sleep for 50 us longer than it asked for, unless it says that it minds
+ * (prctl(2), PR_SET_TIMERSLACK). */
 static void
-idle(int64_t looks, bool patient)
+sleep_ns(int64_t ns)
 {
-    if (patient && looks > QUICK_LOOKS)
-        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
-    else
+    static _Thread_local bool exact;
+
+    if (!exact)
+        prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    exact = true;
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+struct wait {
+    int64_t looks, began_ns; /* the latter once it no longer looks quickly */
+};
+
+static void
+idle(struct wait *wait, bool patient)
+{
+    if (!patient || wait->looks++ < QUICK_LOOKS) {
         sched_yield();
+        return;
+    }
+    int64_t now_ns = mw_clock_now_ns();
+    wait->began_ns = wait->began_ns ? wait->began_ns : now_ns;
+    sleep_ns(MIN((now_ns - wait->began_ns) / SLEEP_PART, SLEEP_MOST_NS));
 }
 
 /* --- the process --- */
@@ -120,6 +144,7 @@ mw_ranks_link_tell(int count, const char words[MW_RANKS_WORDS_BYTES])
 {
     static char sent[MW_RANKS_WORDS_BYTES]; /* stays: nobody may have taken it before the end */
     MPI_Request *requests = g_new0(MPI_Request, count);
+    struct wait wait = {0};
     int done = 0;
 
     memcpy(sent, words, sizeof sent);
@@ -130,7 +155,7 @@ mw_ranks_link_tell(int count, const char words[MW_RANKS_WORDS_BYTES])
     for (int looks = 0; !done && looks < TELL_LOOKS; looks++) {
         if (MPI_Testall(count - 1, requests, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
             break;
-        idle(looks, true);
+        idle(&wait, true);
     }
     if (done)
         g_free(requests);
@@ -206,15 +231,16 @@ bool
 mw_ranks_link_finish(struct mw_ranks_lane *lane, int index, bool patient, GError **error)
 {
     struct message_set *set = &lane->link->sets[index];
+    struct wait wait = {0};
     int done = 0;
 
-    for (int64_t looks = 0; set->failure == MPI_SUCCESS; looks++) {
+    while (set->failure == MPI_SUCCESS) {
         set->failure = MPI_Testall(set->count, set->requests, &done, MPI_STATUSES_IGNORE);
         if (done)
             break;
         if (mw_ranks_watch_failed(lane->ranks->watch, error))
             return false;
-        idle(looks, patient);
+        idle(&wait, patient);
     }
     set->count = 0;
     return report(set->failure, "a message between ranks", error);
