@@ -159,6 +159,7 @@ struct mw_offers {
     bool hybrid_shard;              /* partitions over groups of GPUs that hold replicas */
     bool tiled_operators;           /* cuts an operator into tiles that are computed in turn */
     bool narrow_weights;            /* keeps frozen weights in fewer bits than all parameters */
+    bool int8_weights_leave;        /* those in 8 bits too where they are not whole on a GPU */
     bool update_beside;             /* updates beside backward, if asked to */
     int64_t gpus;                   /* most; 0: any number */
     int host_optimizers[MW_PROFILE_LIST_MAX]; /* enum mw_host_optimizer, -1 after the last */

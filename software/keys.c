@@ -408,6 +408,9 @@ static const struct mw_profile_key keys[] = {
     {"offers", "narrow_weights", "",
      "whether it keeps frozen weights in fewer bits than what it trains (QLoRA)", 1, 0, 1, true, 0,
      MW_VALUE_FLAG, AT(offers.narrow_weights), 0, 0, NULL},
+    {"offers", "int8_weights_leave", "",
+     "whether frozen weights in 8 bits may be in parts over GPUs, in host memory or on drives", 1,
+     0, 1, true, 0, MW_VALUE_FLAG, AT(offers.int8_weights_leave), 0, 0, NULL},
     {"offers", "update_beside", "",
      "whether it updates each parameter beside backward, if it is asked to (LOMO, an optimizer in "
      "backward)",
