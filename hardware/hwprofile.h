@@ -88,6 +88,8 @@ struct mw_memory_use {
     double wide_bytes_kept; /* more, of a token and an element of the hidden size, of a layer whose
                                * parameters of fp32 are cast where they are used */
     bool narrow_as_input;   /* products with narrow weights give results of their input's type */
+    bool autocast_partitioned; /* where state is partitioned too; else what partitions it casts
+                                * the module to 16 bits */
     bool adapters_cast;     /* adapters keep a cast of their own of their input */
     bool int8_inputs_kept;  /* products with weights in 8 bits keep their input as it came */
     bool
