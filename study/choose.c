@@ -506,6 +506,18 @@ may_keep_all(const struct mw_settings *asked)
            asked->recompute_layers < 1 && mw_layer_set_is_empty(&asked->recompute_set);
 }
 
+/* Whether activations that layers keep are encoded, and which layers keep any is open: all of them,
+ * or as many as there is room for. */
+static bool
+encodes_some(const struct mw_question *question, const struct mw_settings *asked)
+{
+    return mw_kept_encodings(&asked->kept_as) && asked->checkpoint_interval == MW_AUTO &&
+           asked->recompute_layers == MW_AUTO && mw_layer_set_is_empty(&asked->recompute_set) &&
+           asked->whole_checkpoints != 1 &&
+           !mw_strategy_traits(asked->strategy)->whole_checkpoints &&
+           question->hardware[MW_OUTLOOK_TYPICAL].offers.recomputed_layers;
+}
+
 /* The settings with a higher limit of ops, so that more micro-batches than may be planned can still
  * be examined. */
 static struct mw_settings
@@ -571,6 +583,15 @@ recomputing_fewest(const struct mw_settings *asked)
 
     settings.recompute_layers = MW_RECOMPUTE_FEWEST;
     return settings;
+}
+
+/* As many layers as there is room for keep their activations. */
+static GPtrArray *
+find_fewest(const struct mw_question *question, const struct mw_settings *asked)
+{
+    struct mw_settings settings = recomputing_fewest(asked);
+
+    return find_fitting(question, &settings);
 }
 
 static bool
@@ -686,7 +707,8 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, struc
     double present = lacks < best.lacks ? 0 : best.rate;
     double recomputed = best_estimate(candidates), all = best_estimate(kept);
     g_autoptr(GPtrArray) mixed =
-        may_recompute_some(search, asked)
+        encodes_some(search->question, asked) ? find_fewest(search->question, asked)
+        : may_recompute_some(search, asked)
             ? find_mixed(search->question, asked, candidates, fmax(recomputed, all), NEAR * present)
             : NULL;
     drop_lacking(search, mixed, lacks);
@@ -712,7 +734,9 @@ static bool
 choose_nearest(const struct search *search, const struct mw_settings *asked,
                struct mw_choice *choice, GError **error)
 {
-    g_autoptr(GPtrArray) nearest = find_nearest(search->question, asked, error);
+    struct mw_settings fewest = recomputing_fewest(asked);
+    g_autoptr(GPtrArray) nearest = find_nearest(
+        search->question, encodes_some(search->question, asked) ? &fewest : asked, error);
 
     *choice = (struct mw_choice){.keeps_plan = search->keeps_plan};
     if (nearest)

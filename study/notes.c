@@ -11,6 +11,14 @@
 #include "study/lacks.h"
 #include "study/set_result.h"
 
+static bool
+moves_checkpoints(const struct mw_settings *settings)
+{
+    const struct mw_placement *place = &settings->placement[MW_STATE_ACTIVATIONS];
+
+    return mw_placement_has(place, MW_TIER_CPU) || mw_placement_has(place, MW_TIER_NVME);
+}
+
 void
 mw_note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
 {
@@ -29,6 +37,14 @@ mw_note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GP
          "changes nothing: parameters are not fetched"},
         {"{partition}", asked->partition != MW_PARTITION_AUTO && !fetched,
          "changes nothing: parameters are not partitioned"},
+        {"{activation-device}",
+         !sizing->settings.checkpoint_interval && moves_checkpoints(&sizing->settings),
+         "changes nothing: no layer is recomputed, so there are no checkpoints"},
+        {"{kept-bits}",
+         asked->kept_as.dtype != MW_DTYPE_NONE && sizing->settings.checkpoint_interval &&
+             !mw_sizing_kept_of_model(sizing),
+         "changes nothing: there is no room for a layer's activations beside its own, and every "
+         "layer is recomputed"},
         {"{logits-chunks}", asked->logits_chunks > 1 && !sizing->buffers[MW_BUFFER_LOGITS].bytes,
          "changes nothing: the model has no logits"},
         {"{share-slots=on}", asked->share_slots == MW_SHARE_ALL && !mw_sizing_shares(sizing),
