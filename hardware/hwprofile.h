@@ -90,8 +90,8 @@ struct mw_memory_use {
     bool narrow_as_input;   /* products with narrow weights give results of their input's type */
     bool autocast_partitioned; /* where state is partitioned too; else what partitions it casts
                                 * the module to 16 bits */
-    bool adapters_cast;     /* adapters keep a cast of their own of their input */
-    bool int8_inputs_kept;  /* products with weights in 8 bits keep their input as it came */
+    bool adapters_cast;        /* adapters keep a cast of their own of their input */
+    bool int8_inputs_kept;     /* products with weights in 8 bits keep their input as it came */
     bool
         embedding_unblocked; /* an optimizer with moments in blocks keeps the embedding's in fp32 */
     double allocator_loss;   /* share of the allocator's memory that it cannot give */

@@ -96,7 +96,8 @@ lacks_parts_of_int8(const struct mw_sizing *sizing)
     bool parts = sizing->params_partitioned && sizing->shards > 1;
 
     return sizing->settings.frozen_dtype == MW_DTYPE_MXFP8 &&
-           sizing->hardware->offers.narrow_weights && !sizing->hardware->offers.int8_weights_leave &&
+           sizing->hardware->offers.narrow_weights &&
+           !sizing->hardware->offers.int8_weights_leave &&
            (parts || mw_placement_has(params, MW_TIER_CPU) ||
             mw_placement_has(params, MW_TIER_NVME));
 }

@@ -72,8 +72,9 @@ def check_kept(box):
 
 
 def check_open(box):
-    """Where not all layers' encoded activations fit, as many are kept as do; a plan read back is the
-    same; what has no checkpoints says so, and what moves whole activations goes with no encoding."""
+    """Where not all layers' encoded activations fit, as many are kept as do; a plan read back is
+    the same; what has no checkpoints says so, and what moves whole activations goes with no
+    encoding."""
     asked = "-m llama-3.1-8b -H a100 --train lora:16 --kept-bits 8"
     for options, some in (("--batch 8 -s ddp", True), ("--batch 8 --activation-device cpu", True),
                           ("--batch 1 -s ddp", False), ("--batch 14 -s ddp", False)):

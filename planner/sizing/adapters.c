@@ -71,9 +71,9 @@ mw_sizing_counts_adapters(const struct mw_sizing *sizing)
     return alone && sizing->hardware->memory_use.adapters_cast &&
            mw_sizing_activations_kept(sizing->hardware) > 1 && sizing->settings.trained.rank > 0 &&
            sizing->settings.dtype != MW_DTYPE_FP32 && sizing->tp == 1 &&
-           mw_model_has_rms_norm(model) &&
-           model->norms_per_layer == 2 && mw_model_is_gated(model) && !model->experts &&
-           !model->kv_lora && !model->described && !model->mixed;
+           mw_model_has_rms_norm(model) && model->norms_per_layer == 2 &&
+           mw_model_is_gated(model) && !model->experts && !model->kv_lora && !model->described &&
+           !model->mixed;
 }
 
 /* Matrices of an operator that have adapters: A is one product for those with the same input. */
