@@ -685,6 +685,26 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
     note_gate(sizing, notes);
 }
 
+/* LLM.int8() (bitsandbytes, autograd/_functions.py, MatMul8bitLt): forward makes int8 of its input,
+ * multiplies that and takes outliers' columns apart; backward widens the weight to the type of the
+ * input and multiplies in that.  Planned is what MXFP8 takes: a pass that widens to 16 bits. */
+static void
+note_int8(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
+{
+    bool int8 = sizing->settings.frozen_dtype == MW_DTYPE_MXFP8 &&
+                sizing->hardware->memory_use.int8_inputs_kept;
+
+    if (question->software && int8)
+        g_ptr_array_add(notes,
+                        g_strdup_printf("products with weights in 8 bits are timed as in 16 bits "
+                                        "behind a pass that widens them; %s (bitsandbytes' "
+                                        "LLM.int8) multiplies int8 in forward, outliers apart, "
+                                        "and in backward in the type of what came, which is fp32 "
+                                        "under autocast where PEFT has cast norms and embedding: "
+                                        "such steps are slower",
+                                        mw_profile_name(question->software)));
+}
+
 /* What slicing in use may have and this plan does not. */
 static void
 note_slicing(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
@@ -876,6 +896,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_stored_type(&question->model, &sizing->settings, notes);
     note_attention(answer, notes);
     note_caps(question, sizing, notes);
+    note_int8(question, sizing, notes);
     note_tokens(r, question->settings.tokens, notes);
     mw_note_idle(&question->settings, sizing, notes);
     note_interval(&question->settings, sizing, notes);

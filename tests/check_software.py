@@ -1369,6 +1369,16 @@ def check_runs_first(box):
             yield f"{question}: lacks {lacks(question)}, others {found}"
 
 
+def check_int8(box):
+    """Products of weights in 8 bits of bitsandbytes are not as they are timed; a note says so."""
+    for software, bits, says in (("hf-trainer", 8, True), ("hf-trainer", 4, False),
+                                 ("ideal", 8, False)):
+        notes = answer(box, "simulate -m llama-3.2-1b -H a100 -s ddp --batch 1 --train lora:8 "
+                            f"--weight-bits {bits} --software {software}")["notes"]
+        if any("LLM.int8" in note for note in notes) != says:
+            yield f"{software}, {bits} bits: {notes}"
+
+
 def check_host_optimizers(box):
     """A plan that updates on the host by what DeepSpeed has no CPU optimizer for says so."""
     question = "simulate -m gpt2 -H rtx4090 --batch 1 --grad-accum 1 "
@@ -1412,6 +1422,7 @@ def tests(box):
     yield "savers of memory", check_savers(box)
     yield "optimizers on the host", check_host_optimizers(box)
     yield "what runs comes first", check_runs_first(box)
+    yield "products in 8 bits", check_int8(box)
     yield "refusals", check_refusals(box)
     for name in sixth(PROFILES):
         yield f"profile/{name}", check_profile(box, name)
