@@ -1090,6 +1090,32 @@ same_batch(const struct mw_choice *one, const struct mw_choice *other)
     return a->micro_batch == b->micro_batch && a->grad_accum == b->grad_accum;
 }
 
+/* The most micro-batches of such a size within the default step. */
+static int64_t
+most_micro_batches(const struct mw_settings *asked, const struct mw_choice *choice)
+{
+    struct mw_settings s = choice->sizing->settings;
+
+    s.step_tokens_max = asked->step_tokens_max;
+    if (s.step_tokens_max == MW_AUTO)
+        s.step_tokens_max = mw_default_step_tokens(choice->sizing->model, &s);
+    return mw_most_micro_batches(&s);
+}
+
+/* A step that had no room for one more micro-batch may have for one of another split. */
+static void
+fill_step(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
+{
+    struct mw_settings settings = *asked;
+    struct mw_choice other;
+
+    settings.micro_batch = choice->sizing->settings.micro_batch;
+    settings.grad_accum = most_micro_batches(asked, choice);
+    if (settings.grad_accum > choice->sizing->settings.grad_accum &&
+        choose(search, &settings, &other, NULL))
+        take_better(search, choice, &other);
+}
+
 /* At least as fast as requesting the same global batch, which may be split differently. */
 static void
 try_global_batch(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
@@ -1109,6 +1135,8 @@ try_global_batch(struct search *search, const struct mw_settings *asked, struct 
         return;
     }
     choose_as_if_asked(search, &settings, &other);
+    if (fits(&other) && choice->sizing->settings.grad_accum == most_micro_batches(asked, choice))
+        fill_step(search, asked, &other);
     take_better(search, choice, &other);
 }
 
