@@ -88,8 +88,10 @@ struct mw_memory_use {
     double wide_bytes_kept; /* more, of a token and an element of the hidden size, of a layer whose
                                * parameters of fp32 are cast where they are used */
     bool narrow_as_input;   /* products with narrow weights give results of their input's type */
-    bool adapters_cast;     /* adapters keep a cast of their own of their input */
-    bool int8_inputs_kept;  /* products with weights in 8 bits keep their input as it came */
+    bool autocast_partitioned; /* where state is partitioned too; else what partitions it casts
+                                * the module to 16 bits */
+    bool adapters_cast;        /* adapters keep a cast of their own of their input */
+    bool int8_inputs_kept;     /* products with weights in 8 bits keep their input as it came */
     bool
         embedding_unblocked; /* an optimizer with moments in blocks keeps the embedding's in fp32 */
     double allocator_loss;   /* share of the allocator's memory that it cannot give */
@@ -159,6 +161,7 @@ struct mw_offers {
     bool hybrid_shard;              /* partitions over groups of GPUs that hold replicas */
     bool tiled_operators;           /* cuts an operator into tiles that are computed in turn */
     bool narrow_weights;            /* keeps frozen weights in fewer bits than all parameters */
+    bool int8_weights_leave;        /* those in 8 bits too where they are not whole on a GPU */
     bool update_beside;             /* updates beside backward, if asked to */
     int64_t gpus;                   /* most; 0: any number */
     int host_optimizers[MW_PROFILE_LIST_MAX]; /* enum mw_host_optimizer, -1 after the last */

@@ -162,14 +162,16 @@ complete_shape(const struct mw_request *request, struct mw_settings *s)
     if (s->tp > 1 && s->checkpoint_partition == MW_AUTO &&
         request->hardware->memory_use.checkpoints_whole)
         s->checkpoint_partition = 0;
-    bool keeps = mw_settings_no_flush(s) || mw_settings_weights_later(s) ||
-                 (mw_kept_encodings(&s->kept_as) && !recomputes_some(s));
+    if (s->whole_checkpoints == MW_AUTO)
+        s->whole_checkpoints = mw_strategy_traits(s->strategy)->whole_checkpoints;
+    /* With whole layers as checkpoints an encoding is refused. */
+    bool encodes =
+        mw_kept_encodings(&s->kept_as) && !recomputes_some(s) && s->whole_checkpoints != 1;
+    bool keeps = mw_settings_no_flush(s) || mw_settings_weights_later(s) || encodes;
     if (s->checkpoint_interval == MW_AUTO)
         s->checkpoint_interval = keeps && s->checkpoint_dtype == MW_DTYPE_NONE ? 0 : 1;
     if (s->checkpoint_interval == MW_INTERVAL_SQRT)
         s->checkpoint_interval = lround(sqrt((double)model->layers));
-    if (s->whole_checkpoints == MW_AUTO)
-        s->whole_checkpoints = mw_strategy_traits(s->strategy)->whole_checkpoints;
     if (s->whole_checkpoints == 1 && recomputes_all(model, s))
         s->whole_checkpoints = 0;
     if (s->layer_order == MW_AUTO)
@@ -384,7 +386,7 @@ check_kept(const struct mw_model *model, const struct mw_settings *s, GError **e
 
     if (!mw_kept_encodings(&s->kept_as))
         return true;
-    if (s->checkpoint_interval &&
+    if (s->checkpoint_interval && !mw_settings_keeps_whole(s) &&
         (!recomputes_some(s) || s->recompute_layers >= model->layers ||
          mw_layer_set_count(&s->recompute_set, 0, model->layers) == model->layers))
         return mw_refuse(error,

@@ -31,9 +31,12 @@ WIDTH, RANK = 64, 2
 SHAPES = {"llama-2-7b": (8, 8, 2.6875), "llama-3.1-8b": (8, 2, 3.5)}
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 ADAPTERS = {"all": ATTENTION + ["gate_proj", "up_proj", "down_proj"], "attention": ATTENTION}
-# Bits of a weight, and whether PEFT has cast what is not narrow to fp32.
-WEIGHTS = {"16 bits": (16, False), "4 bits": (4, True), "4 bits as they are": (4, False),
-           "8 bits": (8, True), "8 bits as they are": (8, False)}
+# Bits of a weight, whether PEFT has cast what is not narrow to fp32, and whether an engine that
+# partitions state, as DeepSpeed's, has cast all of it to 16 bits behind that and no autocast is on.
+WEIGHTS = {"16 bits": (16, False, False), "4 bits": (4, True, False),
+           "4 bits as they are": (4, False, False), "8 bits": (8, True, False),
+           "8 bits as they are": (8, False, False), "16 bits in an engine": (16, False, True),
+           "4 bits in an engine": (4, True, True), "8 bits in an engine": (8, True, True)}
 
 
 def as_on_a_gpu():
@@ -106,7 +109,8 @@ def narrow(linear, bits):
     return made.to("cpu")
 
 
-def layer_of(shape, bits, cast, adapters, dropout):
+def layer_of(shape, weights, adapters, dropout):
+    bits, cast, engine = WEIGHTS[weights]
     heads, kv_heads, inner = SHAPES[shape]
     hidden = heads * WIDTH
     config = transformers.LlamaConfig(hidden_size=hidden, intermediate_size=int(inner * hidden),
@@ -124,13 +128,16 @@ def layer_of(shape, bits, cast, adapters, dropout):
     wanted = peft.LoraConfig(r=RANK, lora_dropout=dropout, target_modules=adapters,
                              task_type="CAUSAL_LM")
     model = peft.get_peft_model(model, wanted).base_model.model.model.train()
+    if engine:
+        model = model.bfloat16()  # deepspeed/runtime/engine.py, _configure_distributed_model
     return model.layers[0], model.rotary_emb, hidden
 
 
 def alive_bytes(shape, weights, adapters, dropout, recomputed):
-    bits, cast = WEIGHTS[weights]
-    layer, rotary, hidden = layer_of(shape, bits, cast, ADAPTERS[adapters], dropout)
-    x = torch.randn(1, TOKENS, hidden, dtype=torch.float32 if cast else torch.bfloat16,
+    _, cast, engine = WEIGHTS[weights]
+    layer, rotary, hidden = layer_of(shape, weights, ADAPTERS[adapters], dropout)
+    wide = cast and not engine
+    x = torch.randn(1, TOKENS, hidden, dtype=torch.float32 if wide else torch.bfloat16,
                     requires_grad=True)
     positions = rotary(x, torch.arange(TOKENS)[None])
     alive = Alive({t.untyped_storage().data_ptr() for t in positions})
@@ -139,7 +146,7 @@ def alive_bytes(shape, weights, adapters, dropout, recomputed):
         return layer(x, position_embeddings=positions)
 
     with alive:
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=not engine):
             entering = x * 1
             checkpointed = entering.nbytes
             leaving = checkpoint(forward, entering, use_reentrant=True) if recomputed \

@@ -263,11 +263,12 @@ mw_table_states(FILE *out, const struct mw_result *result)
 {
     if (!result->param_device)
         return; /* a plan alone does not say */
+    bool none = !result->checkpoint_interval && g_strcmp0(result->activation_device, "gpu");
     mw_table_line(out, "states", "parameters %s, gradients %s, optimizer %s%s%s, checkpoints %s%s",
                   mw_table_text(result->param_device), mw_table_text(result->gradient_device),
                   mw_table_text(result->optimizer_device), result->optimizer ? " by " : "",
                   result->optimizer ? result->optimizer : "",
-                  mw_table_text(result->activation_device),
+                  none ? "none" : mw_table_text(result->activation_device),
                   result->update_beside ? "; update beside backward" : "");
     if (result->trained)
         print_trained(out, result);

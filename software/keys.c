@@ -309,6 +309,10 @@ static const struct mw_profile_key keys[] = {
      "whether products with weights in 4 or 8 bits give results of their input's type, fp32 where "
      "that passes from layer to layer",
      1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.narrow_as_input), 0, 0, NULL},
+    {"memory", "autocast_partitioned", "",
+     "whether autocast is on where state is partitioned too; else what partitions it casts all "
+     "parameters to 16 bits, also those that were made fp32",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(memory.autocast_partitioned), 0, 0, NULL},
     {"memory", "adapters_cast", "",
      "whether each adapter keeps a cast of its own of what it takes; then what layers of Llama's "
      "kind keep, whose own parameters are frozen, is counted one by one",
@@ -408,6 +412,9 @@ static const struct mw_profile_key keys[] = {
     {"offers", "narrow_weights", "",
      "whether it keeps frozen weights in fewer bits than what it trains (QLoRA)", 1, 0, 1, true, 0,
      MW_VALUE_FLAG, AT(offers.narrow_weights), 0, 0, NULL},
+    {"offers", "int8_weights_leave", "",
+     "whether frozen weights in 8 bits may be in parts over GPUs, in host memory or on drives", 1,
+     0, 1, true, 0, MW_VALUE_FLAG, AT(offers.int8_weights_leave), 0, 0, NULL},
     {"offers", "update_beside", "",
      "whether it updates each parameter beside backward, if it is asked to (LOMO, an optimizer in "
      "backward)",

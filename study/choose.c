@@ -1,5 +1,6 @@
 #include "study/choose.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "planner/known.h"
 #include "study/evaluate.h"
 #include "study/known_steps.h"
+#include "study/lacks.h"
 
 /* Only candidates with the best estimates are simulated, and only those close to the best. */
 #define SIMULATED 4
@@ -319,11 +321,27 @@ handicap(const struct mw_choice *one, const struct mw_choice *other)
                                        : 1;
 }
 
-/* Takes `other`, unless `best` is as good. */
+static int
+lacks_of(const struct search *search, const struct mw_choice *choice)
+{
+    return fits(choice) ? mw_count_lacks(search->question, choice->sizing) : INT_MAX;
+}
+
+static bool
+is_better(struct search *search, struct mw_choice *one, struct mw_choice *other)
+{
+    int lacks = lacks_of(search, one), others = lacks_of(search, other);
+
+    return lacks != others && fits(one) && fits(other)
+               ? lacks < others
+               : rate_of(search, one) > rate_of(search, other) * handicap(one, other);
+}
+
+/* Takes `other`, unless `best` is as good.  What the software can run comes before what is fast. */
 static void
 take_better(struct search *search, struct mw_choice *best, struct mw_choice *other)
 {
-    if (rate_of(search, other) > rate_of(search, best) * handicap(other, best)) {
+    if (is_better(search, other, best)) {
         mw_choice_clear(best);
         *best = *other;
     } else {
@@ -488,6 +506,18 @@ may_keep_all(const struct mw_settings *asked)
            asked->recompute_layers < 1 && mw_layer_set_is_empty(&asked->recompute_set);
 }
 
+/* Whether activations that layers keep are encoded, and which layers keep any is open: all of them,
+ * or as many as there is room for. */
+static bool
+encodes_some(const struct mw_question *question, const struct mw_settings *asked)
+{
+    return mw_kept_encodings(&asked->kept_as) && asked->checkpoint_interval == MW_AUTO &&
+           asked->recompute_layers == MW_AUTO && mw_layer_set_is_empty(&asked->recompute_set) &&
+           asked->whole_checkpoints != 1 &&
+           !mw_strategy_traits(asked->strategy)->whole_checkpoints &&
+           question->hardware[MW_OUTLOOK_TYPICAL].offers.recomputed_layers;
+}
+
 /* The settings with a higher limit of ops, so that more micro-batches than may be planned can still
  * be examined. */
 static struct mw_settings
@@ -553,6 +583,15 @@ recomputing_fewest(const struct mw_settings *asked)
 
     settings.recompute_layers = MW_RECOMPUTE_FEWEST;
     return settings;
+}
+
+/* As many layers as there is room for keep their activations. */
+static GPtrArray *
+find_fewest(const struct mw_question *question, const struct mw_settings *asked)
+{
+    struct mw_settings settings = recomputing_fewest(asked);
+
+    return find_fitting(question, &settings);
 }
 
 static bool
@@ -623,26 +662,61 @@ find_mixed(const struct mw_question *question, const struct mw_settings *asked,
     return found;
 }
 
+/* The fewest things that the software lacks for one of the candidates that fit, or `least`. */
+static int
+fewest_lacks(const struct search *search, GPtrArray *candidates, int least)
+{
+    for (guint i = 0; candidates && i < candidates->len; i++) {
+        const struct mw_sizing *sizing = candidates->pdata[i];
+        if (sizing->fits)
+            least = MIN(least, mw_count_lacks(search->question, sizing));
+    }
+    return least;
+}
+
+/* Leaves out candidates for which the software lacks more than for others. */
+static void
+drop_lacking(const struct search *search, GPtrArray *candidates, int most)
+{
+    for (guint i = candidates ? candidates->len : 0; i-- > 0;) {
+        const struct mw_sizing *sizing = candidates->pdata[i];
+        if (sizing->fits && mw_count_lacks(search->question, sizing) > most)
+            g_ptr_array_remove_index(candidates, i);
+    }
+}
+
+/* The best of other strategies so far. */
+struct present {
+    double rate; /* 0: none */
+    int lacks;   /* of its software, for it */
+};
+
 /* Recomputes every block, or none or some if that is faster.  Without a sizing: nothing fits, or
- * the estimates do not come close to the present rate. */
+ * only what the software lacks more for, or the estimates do not come close to the present rate. */
 static struct mw_choice
-choose_of_strategy(struct search *search, const struct mw_settings *asked, double present)
+choose_of_strategy(struct search *search, const struct mw_settings *asked, struct present best)
 {
     struct mw_settings settings = keeping_all(asked);
     struct mw_choice choice = {0};
     g_autoptr(GPtrArray) candidates = find_fitting(search->question, asked);
     g_autoptr(GPtrArray) kept =
         may_keep_all(asked) ? find_fitting(search->question, &settings) : NULL;
+    int lacks = fewest_lacks(search, kept, fewest_lacks(search, candidates, best.lacks));
+    drop_lacking(search, candidates, lacks);
+    drop_lacking(search, kept, lacks);
+    double present = lacks < best.lacks ? 0 : best.rate;
     double recomputed = best_estimate(candidates), all = best_estimate(kept);
     g_autoptr(GPtrArray) mixed =
-        may_recompute_some(search, asked)
+        encodes_some(search->question, asked) ? find_fewest(search->question, asked)
+        : may_recompute_some(search, asked)
             ? find_mixed(search->question, asked, candidates, fmax(recomputed, all), NEAR * present)
             : NULL;
+    drop_lacking(search, mixed, lacks);
     double some = best_estimate(mixed), most = fmax(recomputed, fmax(all, some));
     bool on_gpu = stay_on_gpu(candidates) && stay_on_gpu(kept);
     double floor = on_gpu ? NEAR * most : 0;
 
-    if (most < NEAR * present)
+    if (most <= 0 || most < NEAR * present)
         return choice;
     if (candidates && candidates->len && recomputed >= floor)
         choice = fastest_candidate(search, candidates, floor);
@@ -660,7 +734,9 @@ static bool
 choose_nearest(const struct search *search, const struct mw_settings *asked,
                struct mw_choice *choice, GError **error)
 {
-    g_autoptr(GPtrArray) nearest = find_nearest(search->question, asked, error);
+    struct mw_settings fewest = recomputing_fewest(asked);
+    g_autoptr(GPtrArray) nearest = find_nearest(
+        search->question, encodes_some(search->question, asked) ? &fewest : asked, error);
 
     *choice = (struct mw_choice){.keeps_plan = search->keeps_plan};
     if (nearest)
@@ -684,7 +760,8 @@ asks_for_offload(const struct mw_settings *settings)
 struct field {
     struct mw_choice choices[MW_STRATEGY_COUNT];
     double rates[MW_STRATEGY_COUNT];
-    int best; /* MW_STRATEGY_AUTO: none */
+    int lacks; /* of the software, for each of them, which fit */
+    int best;  /* MW_STRATEGY_AUTO: none */
 };
 
 static double
@@ -711,12 +788,29 @@ is_preferred(const struct field *field, int strategy, int to, double fastest)
            (field->rates[to] * WORTH_COMPLEXITY < fastest || is_simpler(one, other));
 }
 
+/* Only those stay in the field for which the software lacks least. */
+static void
+field_clear(struct field *field)
+{
+    for (int s = 0; s < MW_STRATEGY_COUNT; s++)
+        mw_choice_clear(&field->choices[s]);
+    *field = (struct field){.lacks = INT_MAX};
+}
+
 /* Takes ownership of the choice. */
 static void
 field_add(struct search *search, struct field *field, int strategy, struct mw_choice *choice)
 {
     const struct mw_strategies all = mw_strategies_of(MW_STRATEGY_AUTO);
+    int lacks = lacks_of(search, choice);
 
+    if (lacks > field->lacks) {
+        mw_choice_clear(choice);
+        return;
+    }
+    if (lacks < field->lacks)
+        field_clear(field);
+    field->lacks = lacks;
     field->rates[strategy] = rate_of(search, choice);
     field->choices[strategy] = *choice;
     double fastest = fastest_of(field);
@@ -740,8 +834,7 @@ field_take_best(struct field *field)
     struct mw_choice best = field->choices[field->best];
 
     field->choices[field->best] = (struct mw_choice){0};
-    for (int s = 0; s < MW_STRATEGY_COUNT; s++)
-        mw_choice_clear(&field->choices[s]);
+    field_clear(field);
     return best;
 }
 
@@ -763,11 +856,12 @@ choose_strategy(struct search *search, const struct mw_settings *asked)
 {
     const struct mw_strategies strategies = strategies_to_try(asked);
     struct mw_settings settings = *asked;
-    struct field field = {0};
+    struct field field = {.lacks = INT_MAX};
 
     for (int i = 0; i < strategies.count; i++) {
         settings.strategy = strategies.one[i];
-        struct mw_choice other = choose_of_strategy(search, &settings, fastest_of(&field));
+        struct mw_choice other = choose_of_strategy(
+            search, &settings, (struct present){fastest_of(&field), field.lacks});
         if (other.sizing)
             field_add(search, &field, settings.strategy, &other);
     }
@@ -793,7 +887,7 @@ choose_nearest_strategy(struct search *search, const struct mw_settings *asked,
     const struct mw_strategies strategies = strategies_to_try(asked);
     struct mw_settings settings = *asked;
     g_autoptr(GError) refused = NULL, large = NULL, of_taken = NULL;
-    struct field field = {0};
+    struct field field = {.lacks = INT_MAX};
 
     for (int i = 0; i < strategies.count; i++) {
         struct mw_choice other;
@@ -827,7 +921,8 @@ choose(struct search *search, const struct mw_settings *asked, struct mw_choice 
 {
     bool any = asked->strategy == MW_STRATEGY_AUTO;
 
-    *choice = any ? choose_strategy(search, asked) : choose_of_strategy(search, asked, 0);
+    *choice = any ? choose_strategy(search, asked)
+                  : choose_of_strategy(search, asked, (struct present){0, INT_MAX});
     if (choice->sizing)
         return true;
     return any ? choose_nearest_strategy(search, asked, choice, error)
@@ -847,6 +942,17 @@ is_spared(const struct mw_question *question, enum mw_strategy strategy)
     return question->model.layers > REFUSED_LAYERS && params->deepest > params->nearest;
 }
 
+/* By estimate, of two sizings that fit; `best` may be NULL. */
+static bool
+beats(const struct mw_question *question, const struct mw_sizing *one, const struct mw_sizing *best)
+{
+    int lacks = mw_count_lacks(question, one);
+    int others = best ? mw_count_lacks(question, best) : INT_MAX;
+
+    return lacks != others ? lacks < others
+                           : mw_estimated_rate_of(one) > mw_estimated_rate_of(best);
+}
+
 /* The candidate with the best estimate, with any number of ops; NULL if none fits. */
 static struct mw_sizing *
 best_of_all(const struct mw_question *question, const struct mw_settings *asked)
@@ -863,8 +969,7 @@ best_of_all(const struct mw_question *question, const struct mw_settings *asked)
                                              : find_fitting(question, &settings);
             for (guint i = 0; found && i < found->len; i++) {
                 struct mw_sizing *sizing = found->pdata[i];
-                if (!sizing->fits ||
-                    (best && mw_estimated_rate_of(sizing) <= mw_estimated_rate_of(best)))
+                if (!sizing->fits || !beats(question, sizing, best))
                     continue;
                 mw_sizing_free(best);
                 best = g_steal_pointer(&found->pdata[i]);
@@ -947,7 +1052,8 @@ mw_choice_left_out(const struct mw_question *question, enum mw_strategy strategy
     if (!chosen->fits || many.ops_max == asked.ops_max)
         return NULL;
     struct mw_sizing *best = best_of_all(question, &many);
-    if (best && mw_planner_ops(best) > asked.ops_max) {
+    bool lacks = best && mw_count_lacks(question, best) > mw_count_lacks(question, chosen);
+    if (best && !lacks && mw_planner_ops(best) > asked.ops_max) {
         best->settings.ops_max = asked.ops_max;
         *times = times_as_fast(best, chosen);
         if (*times > WORTH_COMPLEXITY)
@@ -984,6 +1090,32 @@ same_batch(const struct mw_choice *one, const struct mw_choice *other)
     return a->micro_batch == b->micro_batch && a->grad_accum == b->grad_accum;
 }
 
+/* The most micro-batches of such a size within the default step. */
+static int64_t
+most_micro_batches(const struct mw_settings *asked, const struct mw_choice *choice)
+{
+    struct mw_settings s = choice->sizing->settings;
+
+    s.step_tokens_max = asked->step_tokens_max;
+    if (s.step_tokens_max == MW_AUTO)
+        s.step_tokens_max = mw_default_step_tokens(choice->sizing->model, &s);
+    return mw_most_micro_batches(&s);
+}
+
+/* A step that had no room for one more micro-batch may have for one of another split. */
+static void
+fill_step(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
+{
+    struct mw_settings settings = *asked;
+    struct mw_choice other;
+
+    settings.micro_batch = choice->sizing->settings.micro_batch;
+    settings.grad_accum = most_micro_batches(asked, choice);
+    if (settings.grad_accum > choice->sizing->settings.grad_accum &&
+        choose(search, &settings, &other, NULL))
+        take_better(search, choice, &other);
+}
+
 /* At least as fast as requesting the same global batch, which may be split differently. */
 static void
 try_global_batch(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
@@ -1003,6 +1135,8 @@ try_global_batch(struct search *search, const struct mw_settings *asked, struct 
         return;
     }
     choose_as_if_asked(search, &settings, &other);
+    if (fits(&other) && choice->sizing->settings.grad_accum == most_micro_batches(asked, choice))
+        fill_step(search, asked, &other);
     take_better(search, choice, &other);
 }
 

@@ -8,7 +8,16 @@
 #include "planner/stage_replicas.h"
 #include "sim/kernels.h"
 #include "study/choose.h"
+#include "study/lacks.h"
 #include "study/set_result.h"
+
+static bool
+moves_checkpoints(const struct mw_settings *settings)
+{
+    const struct mw_placement *place = &settings->placement[MW_STATE_ACTIVATIONS];
+
+    return mw_placement_has(place, MW_TIER_CPU) || mw_placement_has(place, MW_TIER_NVME);
+}
 
 void
 mw_note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GPtrArray *notes)
@@ -28,6 +37,14 @@ mw_note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GP
          "changes nothing: parameters are not fetched"},
         {"{partition}", asked->partition != MW_PARTITION_AUTO && !fetched,
          "changes nothing: parameters are not partitioned"},
+        {"{activation-device}",
+         !sizing->settings.checkpoint_interval && moves_checkpoints(&sizing->settings),
+         "changes nothing: no layer is recomputed, so there are no checkpoints"},
+        {"{kept-bits}",
+         asked->kept_as.dtype != MW_DTYPE_NONE && sizing->settings.checkpoint_interval &&
+             !mw_sizing_kept_of_model(sizing),
+         "changes nothing: there is no room for a layer's activations beside its own, and every "
+         "layer is recomputed"},
         {"{logits-chunks}", asked->logits_chunks > 1 && !sizing->buffers[MW_BUFFER_LOGITS].bytes,
          "changes nothing: the model has no logits"},
         {"{share-slots=on}", asked->share_slots == MW_SHARE_ALL && !mw_sizing_shares(sizing),
@@ -668,130 +685,24 @@ note_experts(const struct mw_question *question, const struct mw_sizing *sizing,
     note_gate(sizing, notes);
 }
 
-/* `dtype`: of the model's own parameters, which are updated where state has no copy of them. */
-static bool
-is_updated_by(enum mw_host_optimizer kernel, const struct mw_optimizer_row *row,
-              enum mw_dtype dtype)
-{
-    enum mw_dtype copy = row->dtypes[MW_KEPT_PARAMETER], moment = row->dtypes[MW_KEPT_MOMENTUM];
-
-    if (kernel == MW_HOST_ANY)
-        return true;
-    return row->rule == (kernel == MW_HOST_LION ? MW_UPDATE_LION : MW_UPDATE_ADAMW) &&
-           mw_dtype_bits(moment) == mw_dtype_bits(copy == MW_DTYPE_NONE ? dtype : copy);
-}
-
-static bool
-updates_on_host_by(const struct mw_offers *offers, const struct mw_settings *settings)
-{
-    for (int i = 0; i < MW_PROFILE_LIST_MAX && offers->host_optimizers[i] >= 0; i++)
-        if (is_updated_by((enum mw_host_optimizer)offers->host_optimizers[i],
-                          mw_optimizer_row(settings->optimizer), settings->dtype))
-            return true;
-    return false;
-}
-
+/* LLM.int8() (bitsandbytes, autograd/_functions.py, MatMul8bitLt): forward makes int8 of its input,
+ * multiplies that and takes outliers' columns apart; backward widens the weight to the type of the
+ * input and multiplies in that.  Planned is what MXFP8 takes: a pass that widens to 16 bits. */
 static void
-note_host_optimizer(const struct mw_sizing *sizing, const char *software, GPtrArray *notes)
+note_int8(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
 {
-    const struct mw_settings *settings = &sizing->settings;
-    bool leaves = mw_sizing_state_elements(sizing, MW_TIER_CPU) > 0 ||
-                  mw_sizing_state_elements(sizing, MW_TIER_NVME) > 0;
+    bool int8 = sizing->settings.frozen_dtype == MW_DTYPE_MXFP8 &&
+                sizing->hardware->memory_use.int8_inputs_kept;
 
-    if (leaves && !mw_settings_updates_on_gpu(settings) &&
-        !updates_on_host_by(&sizing->hardware->offers, settings))
-        g_ptr_array_add(notes, g_strdup_printf("%s has no CPU optimizer that updates by %s, so it "
-                                               "cannot run this plan as it is",
-                                               software, mw_optimizer_name(settings->optimizer)));
-}
-
-static void
-note_host_state(const struct mw_sizing *sizing, const char *software, GPtrArray *notes)
-{
-    const struct mw_offers *offers = &sizing->hardware->offers;
-    const struct {
-        bool offered;
-        enum mw_purpose purpose;
-        const char *what;
-    } states[] = {
-        {offers->host_parameters, MW_PURPOSE_PARAMETERS, "parameters"},
-        {offers->host_gradients, MW_PURPOSE_GRADIENTS, "gradients"},
-        {offers->host_activations, MW_PURPOSE_ACTIVATION_CHECKPOINTS, "activation checkpoints"}};
-
-    for (size_t i = 0; i < G_N_ELEMENTS(states); i++)
-        if (!states[i].offered && sizing->ledger[MW_TIER_CPU][states[i].purpose])
-            g_ptr_array_add(notes,
-                            g_strdup_printf("%s keeps no %s in host memory, so it cannot run "
-                                            "this plan",
-                                            software, states[i].what));
-}
-
-/* Ways to save memory that are no placement. */
-static void
-note_savers(const struct mw_sizing *sizing, const char *software, GPtrArray *notes)
-{
-    const struct mw_settings *s = &sizing->settings;
-    const struct mw_offers *offers = &sizing->hardware->offers;
-    const struct {
-        bool lacks;
-        const char *what;
-    } savers[] = {
-        {s->tiles > 1 && !offers->tiled_operators, "cuts no operator into tiles ({tiles})"},
-        {s->frozen_dtype != MW_DTYPE_NONE && !offers->narrow_weights,
-         "keeps no frozen weights in fewer bits ({weight-bits})"},
-        {mw_settings_update_beside(s) && !offers->update_beside,
-         "updates no parameter beside backward ({update})"},
-    };
-
-    for (size_t i = 0; i < G_N_ELEMENTS(savers); i++)
-        if (savers[i].lacks) {
-            g_autofree char *what = mw_spelled(savers[i].what);
-            g_ptr_array_add(notes,
-                            g_strdup_printf("%s %s, so it cannot run this plan", software, what));
-        }
-}
-
-/* Plans that the software does not carry out. */
-static void
-note_offers(const struct mw_question *question, const struct mw_sizing *sizing, GPtrArray *notes)
-{
-    const struct mw_offers *offers = &sizing->hardware->offers;
-    const char *software = question->software ? mw_profile_name(question->software) : NULL;
-    bool drives = sizing->ledger[MW_TIER_NVME][MW_PURPOSE_PARAMETERS] +
-                  sizing->ledger[MW_TIER_NVME][MW_PURPOSE_OPTIMIZER_STATE];
-
-    if (!software)
-        return;
-    if (drives && !offers->drives)
-        g_ptr_array_add(notes, g_strdup_printf("%s keeps no state on drives, so it cannot "
-                                               "run this plan",
-                                               software));
-    note_host_state(sizing, software, notes);
-    note_host_optimizer(sizing, software, notes);
-    note_savers(sizing, software, notes);
-    if (sizing->pp > 1 && sizing->gradients_partitioned && !offers->partitioned_stages)
-        g_ptr_array_add(
-            notes, g_strdup_printf("%s does not partition gradients or parameters (ZeRO-2, "
-                                   "ZeRO-3) beside pipeline stages, so it cannot run this plan",
-                                   software));
-    if (sizing->replicas > 1 && !offers->hybrid_shard)
-        g_ptr_array_add(notes, g_strdup_printf("%s partitions over all data-parallel GPUs and not "
-                                               "over groups of them, so it cannot run this plan",
-                                               software));
-    bool ring = sizing->settings.cp_kind == MW_CONTEXT_RING;
-    if (sizing->cp > 1 && !(ring ? offers->context_ring : offers->context_all_to_all))
-        g_ptr_array_add(notes, g_strdup_printf("%s does not share sequences among GPUs so, and "
-                                               "cannot run this plan",
-                                               software));
-    if (sizing->ep > 1 && !offers->expert_parallel)
-        g_ptr_array_add(notes, g_strdup_printf("%s does not spread the experts of such a model "
-                                               "over GPUs, so it cannot run this plan",
-                                               software));
-    if (offers->gpus && sizing->ranks > offers->gpus)
+    if (question->software && int8)
         g_ptr_array_add(notes,
-                        g_strdup_printf("%s trains with at most %" G_GINT64_FORMAT
-                                        " GPU%s, so it cannot run this plan",
-                                        software, offers->gpus, offers->gpus == 1 ? "" : "s"));
+                        g_strdup_printf("products with weights in 8 bits are timed as in 16 bits "
+                                        "behind a pass that widens them; %s (bitsandbytes' "
+                                        "LLM.int8) multiplies int8 in forward, outliers apart, "
+                                        "and in backward in the type of what came, which is fp32 "
+                                        "under autocast where PEFT has cast norms and embedding: "
+                                        "such steps are slower",
+                                        mw_profile_name(question->software)));
 }
 
 /* What slicing in use may have and this plan does not. */
@@ -973,7 +884,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_replicas(sizing, notes);
     note_slicing(question, sizing, notes);
     note_sliced_adapters(sizing, notes);
-    note_offers(question, sizing, notes);
+    mw_note_lacks(question, sizing, notes);
     mw_note_deepspeed(question, strategy, sizing, notes);
     note_length(sizing, notes);
     note_sharing(question, sizing, notes);
@@ -985,6 +896,7 @@ mw_result_set_notes(const struct mw_question *question, enum mw_strategy strateg
     note_stored_type(&question->model, &sizing->settings, notes);
     note_attention(answer, notes);
     note_caps(question, sizing, notes);
+    note_int8(question, sizing, notes);
     note_tokens(r, question->settings.tokens, notes);
     mw_note_idle(&question->settings, sizing, notes);
     note_interval(&question->settings, sizing, notes);

@@ -71,6 +71,38 @@ def check_kept(box):
             yield f"{what}: {held_bytes} bytes, without {plain}, a layer {room}"
 
 
+def check_open(box):
+    """Where not all layers' encoded activations fit, as many are kept as do; a plan read back is
+    the same; what has no checkpoints says so, and what moves whole activations goes with no
+    encoding."""
+    asked = "-m llama-3.1-8b -H a100 --train lora:16 --kept-bits 8"
+    for options, some in (("--batch 8 -s ddp", True), ("--batch 8 --activation-device cpu", True),
+                          ("--batch 1 -s ddp", False), ("--batch 14 -s ddp", False)):
+        told = ask(box, f"{asked} {options}")
+        recomputed = any("recomputed, the others keep" in note for note in told["notes"])
+        if not told["feasible"] or recomputed != some or told["settings"]["kept_bits"] != 8:
+            yield f"{options}: {told['feasible']}, {told['notes']}"
+        box.run(f"plan {asked} {options} -o coded.txt")
+        read = ask(box, "coded.txt -H a100")
+        if read["peak_bytes"] != told["peak_bytes"]:
+            yield f"{options}: {read['peak_bytes']} read back, not {told['peak_bytes']}"
+    more, fewer = (ask(box, f"{asked} --batch 8 -s ddp {how}")["step_time_s"]
+                   for how in ("--recompute-layers 32 --kept-bits 16", ""))
+    if not fewer < more:
+        yield f"keeping some takes {fewer} s, none {more} s"
+    none = ask(box, f"{asked} --batch 14 -s ddp")["notes"]
+    if not any("--kept-bits changes nothing" in note for note in none):
+        yield f"none is kept: {none}"
+    one = f"{asked} --batch 1 -s ddp --activation-device cpu"
+    out = box.run(f"simulate {one}").out.decode()
+    if "checkpoints none" not in out or "--activation-device changes nothing" not in out:
+        yield out
+    for whole in ("--checkpoints activations", "--checkpoints activations --activation-device cpu",
+                  "-s geeps"):
+        yield from refused(box.run(f"simulate {asked} --batch 8 {whole}"),
+                           ["--kept-bits", whole[:8], "leave one out"])
+
+
 def check_fp8(box):
     """Faster by less than twice; copies of weights, two on Hopper and sm_120, one on sm_100."""
     for machine, copies in (("dgx-h100", 2), ("dgx-b200", 1), ("rtx-pro-6000", 2)):
@@ -176,6 +208,7 @@ def tests(box):
     box.write("text.txt", "".join(random.Random(SEED).choice("abcdefgh \n") for _ in range(20000)))
     yield "checkpoints", check_checkpoints(box)
     yield "kept", check_kept(box)
+    yield "kept by some", check_open(box)
     yield "fp8", check_fp8(box)
     yield "run", check_run(box)
     yield "resume", check_resume(box)

@@ -279,7 +279,9 @@ def check_narrow_products(box):
 # Settings that the rows of rates/adapter_bytes.csv are of.
 NARROW = {"16 bits": "", "4 bits": "--weight-bits 4", "8 bits": "--weight-bits 8",
           "4 bits as they are": "--weight-bits 4 --set software.memory.frozen_bytes=2",
-          "8 bits as they are": "--weight-bits 8 --set software.memory.frozen_bytes=2"}
+          "8 bits as they are": "--weight-bits 8 --set software.memory.frozen_bytes=2",
+          "16 bits in an engine": "-s zero1", "4 bits in an engine": "-s zero2 --weight-bits 4",
+          "8 bits in an engine": "-s zero3 --weight-bits 8"}
 ADAPTED = {"all": "lora:2", "attention": "lora:2@qkv+projection"}
 # Heads of keys and values of 8, inner size over hidden size.
 SHAPES = {"llama-2-7b": (8, 2.6875), "llama-3.1-8b": (2, 3.5)}
@@ -299,9 +301,10 @@ def check_adapters(box):
              "num_attention_heads": 8, "num_key_value_heads": heads, "vocab_size": 64,
              "num_hidden_layers": layers, "max_position_embeddings": 32768, "hidden_act": "silu",
              "tie_word_embeddings": False}))
-        asked = ("-m ./config.json -H h200 -s ddp --gpus 1 --batch 1 --grad-accum 1 "
-                 f"--logits-chunks 1 --software hf-trainer --train {ADAPTED[row['adapters']]} "
-                 f"{NARROW[row['weights']]} --activation-checkpoint-interval {interval}")
+        narrow = NARROW[row["weights"]]
+        asked = (f"-m ./config.json -H h200 {'' if '-s' in narrow.split() else '-s ddp'} --gpus 1 "
+                 f"--batch 1 --grad-accum 1 --logits-chunks 1 --software hf-trainer --train "
+                 f"{ADAPTED[row['adapters']]} {narrow} --activation-checkpoint-interval {interval}")
         told = [answer(box, f"simulate {asked} --seq {seq}") for seq in (16384, 8192)]
         box.run(f"plan {asked} --seq 8192 -o adapted.txt")
         read = answer(box, "simulate adapted.txt -H h200")
@@ -317,6 +320,40 @@ def check_adapters(box):
         for what, found in (("kept", kept), ("most", most)):
             if abs(found / float(row[what]) - 1) > 0.003:
                 yield f"{row}: {what} {found}"
+
+
+# Where state and parameters of one GPU may be; ddp's cannot leave.
+PLACES = ("-s ddp", "-s zero1", "-s zero2", "-s zero3", "-s zero-offload",
+          "-s zero-infinity-cpu --param-device gpu --optimizer-device gpu --gradient-device gpu",
+          "-s zero-infinity-cpu --param-device gpu:99%,cpu", "-s zero-infinity-cpu "
+          "--param-device gpu:1%,cpu --optimizer-device cpu", "-s zero-infinity-cpu "
+          "--param-device cpu", "-s zero-infinity-nvme --param-device nvme")
+# What passes through a layer, and the types of what is looked up.
+OF_LAYERS = ("more activations kept", "frozen weights in fp32")
+
+
+def check_adapted_places(box):
+    """On one GPU what a layer keeps with adapters is the same whatever is where: of all that an
+    engine has cast to 16 bits, and, if autocast is on there too, of plain replicas as well."""
+    for bits in ("", "--weight-bits 4", "--weight-bits 8"):
+        for interval in (0, 1):
+            for autocast in ("false", "true"):
+                asked = ("simulate -m llama-3.2-1b -H h200 --gpus 1 --batch 2 --grad-accum 1 "
+                         f"--seq 1024 --logits-chunks 1 --train lora:16 {bits} --software "
+                         f"hf-trainer --activation-checkpoint-interval {interval} "
+                         f"--set software.memory.autocast_partitioned={autocast}")
+                found = {}
+                for place in PLACES[autocast == "false":]:
+                    told = answer(box, f"{asked} {place}")
+                    if "error" in told:
+                        yield f"{asked} {place}: {told['error']}"
+                        continue
+                    found[place] = ([taken(told).get(what, 0) for what in OF_LAYERS],
+                                    [part["bytes"] for part in told["ledger"]
+                                     if part["tier"] == "gpu" and
+                                     part["purpose"] == "activations"])
+                if len(set(map(str, found.values()))) != 1:
+                    yield f"{asked}: {found}"
 
 
 def check_memory(box, key, value, question, what, expected):
@@ -1304,6 +1341,44 @@ def check_savers(box):
             yield f"{more}: fits {told['feasible']}, {told['settings']['tiles']} tiles"
 
 
+# Questions whose fastest plans some software cannot run.
+LACKING = [f"-m llama-3.1-8b -H {machine} --software {software} --update beside --optimizer {kept}"
+           for machine in ("a100", "h100") for software in ("hf-trainer", "deepspeed")
+           for kept in ("sgd-pure", "adamw-8bit-pure", "adafactor-pure")] + [
+    "-m llama-3.1-8b -H rtx4090 --train lora:16 --weight-bits 8",
+    "-m llama-3.1-8b -H rtx4090 --train lora:16 --weight-bits 8 -s zero-infinity-cpu",
+    "-m llama-3.1-70b -H dgx-a100 --train lora:16 --weight-bits 8",
+    "-m llama-3.1-8b -H rtx4090 --software pytorch-fsdp-eager"]
+
+
+def check_runs_first(box):
+    """What is answered where more is open asks nothing of the software that the best plan of
+    another strategy, or of another place of parameters, does not ask."""
+    def lacks(options):
+        told = answer(box, f"simulate {options}")
+        said = [note for note in told.get("notes", []) if "cannot run this plan" in note]
+        return len(said) if told.get("feasible") else None
+
+    for question in sixth(LACKING):
+        fixed = "-s " in question
+        others = [f"{question} --param-device gpu"] if fixed else [
+            f"{question} -s {strategy}" for strategy in
+            ("ddp", "zero1", "zero2", "zero3", "zero-offload", "zero-infinity-cpu")]
+        found = [count for count in map(lacks, others) if count is not None]
+        if found and lacks(question) != min(found):
+            yield f"{question}: lacks {lacks(question)}, others {found}"
+
+
+def check_int8(box):
+    """Products of weights in 8 bits of bitsandbytes are not as they are timed; a note says so."""
+    for software, bits, says in (("hf-trainer", 8, True), ("hf-trainer", 4, False),
+                                 ("ideal", 8, False)):
+        notes = answer(box, "simulate -m llama-3.2-1b -H a100 -s ddp --batch 1 --train lora:8 "
+                            f"--weight-bits {bits} --software {software}")["notes"]
+        if any("LLM.int8" in note for note in notes) != says:
+            yield f"{software}, {bits} bits: {notes}"
+
+
 def check_host_optimizers(box):
     """A plan that updates on the host by what DeepSpeed has no CPU optimizer for says so."""
     question = "simulate -m gpt2 -H rtx4090 --batch 1 --grad-accum 1 "
@@ -1346,6 +1421,8 @@ def tests(box):
     yield "cast of frozen weights", check_cast(box)
     yield "savers of memory", check_savers(box)
     yield "optimizers on the host", check_host_optimizers(box)
+    yield "what runs comes first", check_runs_first(box)
+    yield "products in 8 bits", check_int8(box)
     yield "refusals", check_refusals(box)
     for name in sixth(PROFILES):
         yield f"profile/{name}", check_profile(box, name)
@@ -1362,6 +1439,7 @@ def tests(box):
     yield "memory/streams", check_streams(box)
     yield "memory/narrow products", check_narrow_products(box)
     yield "memory/adapters", check_adapters(box)
+    yield "memory/adapters in all places", check_adapted_places(box)
     yield "memory/freed", check_freed(box)
     yield "memory/blocks", check_blocks(box)
     yield "memory/caps", check_caps(box)

@@ -15,6 +15,7 @@
 struct types {
     double e, stream, inner; /* of 16 bits; between layers; of gate and up */
     bool narrow;             /* weights */
+    bool wide_adapters;      /* of fp32, which autocast casts for each product */
 };
 
 static struct types
@@ -24,7 +25,7 @@ types_of(const struct mw_sizing *sizing)
     bool narrow = sizing->settings.frozen_dtype != MW_DTYPE_NONE;
     bool as_input = narrow && sizing->hardware->memory_use.narrow_as_input;
 
-    return (struct types){e, stream, as_input ? stream : e, narrow};
+    return (struct types){e, stream, as_input ? stream : e, narrow, mw_sizing_autocasts(sizing)};
 }
 
 static bool
@@ -33,12 +34,18 @@ adapts(const struct mw_sizing *sizing, enum mw_operator operator_)
     return sizing->settings.trained.adapted >> operator_ & 1;
 }
 
-/* Adapters have a cast of their own of what is not in 16 bits; where weights are not narrow, PEFT
- * makes it fp32 before. */
+/* PEFT makes what an adapter takes as wide as the adapter is, but where weights are narrow. */
+static bool
+widens(const struct types *types)
+{
+    return types->wide_adapters && !types->narrow;
+}
+
+/* Adapters have a cast of their own of what is not in 16 bits. */
 static bool
 casts(const struct types *types, double input)
 {
-    return !types->narrow || input > types->e;
+    return widens(types) || input > types->e;
 }
 
 static bool
@@ -63,9 +70,10 @@ mw_sizing_counts_adapters(const struct mw_sizing *sizing)
         alone &= !sizing->classes[c].blocks || trains_adapters_alone(&sizing->classes[c]);
     return alone && sizing->hardware->memory_use.adapters_cast &&
            mw_sizing_activations_kept(sizing->hardware) > 1 && sizing->settings.trained.rank > 0 &&
-           mw_sizing_autocasts(sizing) && sizing->tp == 1 && mw_model_has_rms_norm(model) &&
-           model->norms_per_layer == 2 && mw_model_is_gated(model) && !model->experts &&
-           !model->kv_lora && !model->described && !model->mixed;
+           sizing->settings.dtype != MW_DTYPE_FP32 && sizing->tp == 1 &&
+           mw_model_has_rms_norm(model) && model->norms_per_layer == 2 &&
+           mw_model_is_gated(model) && !model->experts && !model->kv_lora && !model->described &&
+           !model->mixed;
 }
 
 /* Matrices of an operator that have adapters: A is one product for those with the same input. */
@@ -146,15 +154,15 @@ in_backward(const struct mw_sizing *sizing, const struct types *types)
     return (3 * types->inner - gone) * f + 2 * types->stream * h;
 }
 
-/* When forward is in the adapter of the last product, whose weights are not narrow: the input and
- * what PEFT has made fp32 of it; what went into the MLP and passes it by, what comes of the
+/* When forward is in the adapter of the last product, whose input PEFT makes wider: that and what
+ * it has made fp32 of it; what went into the MLP and passes it by, what comes of the
  * weights, of the adapter, and of that times its factor, and the gradient that waits. */
 static double
 in_last_adapter(const struct mw_sizing *sizing, const struct types *types)
 {
     double h = (double)sizing->model->hidden, f = (double)sizing->model->ffn;
 
-    return adapts(sizing, MW_OPERATOR_MLP_DOWN) && !types->narrow
+    return adapts(sizing, MW_OPERATOR_MLP_DOWN) && widens(types)
                ? (types->e + FP32) * f + 6 * types->e * h
                : 0;
 }

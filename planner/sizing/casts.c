@@ -15,12 +15,22 @@ mw_sizing_casts(const struct mw_sizing *sizing)
            mw_optimizer_keeps(sizing->settings.optimizer, MW_KEPT_PARAMETER);
 }
 
-/* Products of fp32 parameters and the fp32 embedding: autocast of PyTorch, where nothing is
- * partitioned. */
+/* What partitions state casts the whole module to 16 bits, and no autocast is on beside it:
+ * DeepSpeed (deepspeed/runtime/engine.py, _configure_distributed_model; huggingface/accelerate,
+ * accelerator.py, native_amp), on one GPU too and wherever its state is; FSDP's units have one
+ * type. */
+static bool
+engine_casts(const struct mw_sizing *sizing)
+{
+    return (sizing->optimizer_partitioned || sizing->params_partitioned) &&
+           !sizing->hardware->memory_use.autocast_partitioned;
+}
+
+/* Products of fp32 parameters and the fp32 embedding: autocast of PyTorch. */
 bool
 mw_sizing_autocasts(const struct mw_sizing *sizing)
 {
-    return mw_sizing_casts(sizing) && !sizing->optimizer_partitioned && !sizing->params_partitioned;
+    return mw_sizing_casts(sizing) && !engine_casts(sizing);
 }
 
 double
@@ -43,17 +53,12 @@ stays_in_16_bits(const struct mw_model *model)
     return false;
 }
 
-/* Where the weights of layers are narrow, and whole on each rank, none in host memory: parts of
- * parameters have one type. */
+/* Where the weights of layers are narrow, unless all are cast to 16 bits behind that. */
 bool
 mw_sizing_widens_frozen(const struct mw_sizing *sizing)
 {
-    const struct mw_settings *s = &sizing->settings;
-    bool parts = sizing->params_partitioned && sizing->shards > 1;
-
     return sizing->hardware->memory_use.bytes_per_frozen > (double)sizing->element_bytes &&
-           s->frozen_dtype != MW_DTYPE_NONE && !parts &&
-           !mw_placement_has(&s->placement[MW_STATE_PARAMETERS], MW_TIER_CPU) &&
+           sizing->settings.frozen_dtype != MW_DTYPE_NONE && !engine_casts(sizing) &&
            !stays_in_16_bits(sizing->model);
 }
 
