@@ -196,7 +196,7 @@ def check_unlike_stretches(box):
     again = json.loads(box.run(f"simulate stages.plan {MACHINE} --json").out)["answers"][0]
     if again["step_time_s"] != planned["step_time_s"] or again["stages"] != planned["stages"]:
         yield f"of the plan file: {again['step_time_s']} s, {planned['step_time_s']} s"
-    alike = [32 * (n + 1) // 12 - 32 * n // 12 for n in range(12)]
+    alike = 8 * [3] + 4 * [2]  # stages of as many layers, longer stretches first
     for asked_split, layers in ((split, counts), ("even", alike)):
         answer = box.run(f"simulate {asked} --stage-split {asked_split} --json").out.decode()
         box.write("answer.json", answer)
@@ -294,6 +294,31 @@ def check_split(box):
     if has_ranks():
         for split in ("1", "3"):
             yield from check_same_losses(box, 2, "-s zero1", f"--pp 2 --stage-split {split}")
+
+
+def check_split_room(box):
+    """Balanced stages are the fastest that have room, and are proposed."""
+    asked = "-m gemma-2-9b -H dgx-h100 -s zero1 --tp 2 --pp 4 --software megatron --batch 0.5 " \
+            "--grad-accum 16 --activation-checkpoint-interval 1"
+
+    def ask(options):
+        return json.loads(box.run(f"simulate {asked} {options} --json").out)["answers"][0]
+
+    for order in ("", "--schedule interleaved"):
+        room = ask(f"{order} --stage-split balanced")
+        tight = ask(f"{order} --stage-split balanced --set gpu.memory_gib=28")
+        layers, fewer = ([s["layers"] for s in answer["stages"]] for answer in (room, tight))
+        if not tight["feasible"] or not fewer[0] < layers[0] or \
+                not room["step_time_s"] < tight["step_time_s"]:
+            yield f"{order}: {layers}, {room['step_time_s']} s; {fewer}, {tight['step_time_s']} s"
+        named = f"{order} --stage-split {room['settings']['stage_split']}"
+        if ask(f"{named} --set gpu.memory_gib=28")["feasible"]:
+            yield f"{named}: has room"
+        if ask(f"{order} --stage-split balanced --set gpu.memory_gib=20")["feasible"]:
+            yield f"{order}: has room in 20 GiB"
+        kept = asked.replace("interval 1", "interval 0")
+        if b"--stage-split balanced" not in box.run(f"simulate {kept} {order}").out:
+            yield f"{order}: balanced stages are not proposed"
 
 
 def check_turns(box):
@@ -545,6 +570,7 @@ def tests(box):
     yield "scores of stretches", check_scores_of_stretches(box)
     yield "no flush", check_no_flush(box)
     yield "split", check_split(box)
+    yield "room of a split", check_split_room(box)
     yield "stages whose GPUs take turns", check_turns(box)
     yield "tied", check_tied(box)
     yield "batch", check_batch(box)

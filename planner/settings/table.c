@@ -309,7 +309,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "the first layers of all stages of a pipeline ({pp}) but the first, such as 9,20,31 (with "
      "{schedule=interleaved} of all their stretches, in the order of the layers), or those with "
      "which the slowest stage is fastest by the FLOPs and bytes of its layers, as the last has the "
-     "logits too (balanced); default even: as many layers in each, or one more"},
+     "logits too, and all have room (balanced); default even: as many layers in each, or one more"},
     {MW_SETTINGS_SCHEDULE, "stage-replicas", MW_SETTING_REPLICAS, FIELD(stage_replicas), 0, 0,
      "even", NULL, "even|R,R,...",
      "give each stage of a pipeline R GPUs of its own, which take its micro-batches in turn and "
