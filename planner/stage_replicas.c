@@ -278,3 +278,39 @@ mw_stage_replicas_choose(const struct mw_model *model, const struct mw_hardware 
     for (int64_t stage = 1; stage < settings->pp; stage++)
         mw_layer_set_add(&settings->stage_begins, begins[stage]);
 }
+
+/* GPUs that no stage needs go to the first one that is replicated anyway: it is no slower. */
+static void
+take_all_gpus(struct mw_replicated_stages *found, int64_t gpus)
+{
+    for (int i = 0; i < found->count; i++)
+        gpus -= found->replicas[i];
+    for (int i = 0; i < found->count && gpus; i++)
+        if (found->replicas[i] > 1) {
+            found->replicas[i] += gpus;
+            return;
+        }
+}
+
+double
+mw_stage_replicas_gain(const struct mw_model *model, const struct mw_hardware *hardware,
+                       const struct mw_settings *settings, struct mw_replicated_stages *out)
+{
+    int64_t gpus = settings->nodes * settings->gpus_per_node / settings->tp;
+    struct mw_stage_costs costs;
+    double now_s = 0;
+
+    mw_stage_costs_of(model, hardware, settings, &costs);
+    for (int64_t stage = 0; stage < settings->pp; stage++) {
+        int64_t begin = mw_settings_stretch_begin(settings, model->layers, stage);
+        int64_t end = mw_settings_stretch_begin(settings, model->layers, stage + 1);
+        int64_t replicas = mw_settings_stage_ranks(settings, stage);
+        double own_s = mw_stage_replicated_s(&costs, begin, end, replicas);
+        now_s = fmax(now_s, fmax(own_s, costs.hop_s));
+    }
+    mw_stage_replicas_find(&costs, gpus, out);
+    mw_stage_costs_clear(&costs);
+    double share = out->micro_batch_s / now_s;
+    take_all_gpus(out, gpus);
+    return share;
+}

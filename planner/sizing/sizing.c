@@ -693,24 +693,18 @@ mw_sizing_shape(const struct mw_model *model, const struct mw_settings *settings
     return shape;
 }
 
-static int64_t
-data_ranks(const struct mw_settings *settings)
-{
-    return settings->nodes * settings->gpus_per_node / settings->tp / settings->pp;
-}
-
 int64_t
 mw_sizing_node_group(const struct mw_settings *settings)
 {
     int64_t slices = MIN(settings->tp, settings->gpus_per_node);
 
-    return MIN(data_ranks(settings), MAX(1, settings->gpus_per_node / slices));
+    return MIN(mw_settings_stage_ranks(settings, 0), MAX(1, settings->gpus_per_node / slices));
 }
 
 int64_t
 mw_sizing_shard_group(const struct mw_settings *settings)
 {
-    return settings->shard_group == MW_SHARD_ALL    ? data_ranks(settings)
+    return settings->shard_group == MW_SHARD_ALL    ? mw_settings_stage_ranks(settings, 0)
            : settings->shard_group == MW_SHARD_NODE ? mw_sizing_node_group(settings)
                                                     : settings->shard_group;
 }
@@ -718,7 +712,7 @@ mw_sizing_shard_group(const struct mw_settings *settings)
 bool
 mw_sizing_has_replicas(const struct mw_settings *settings)
 {
-    return mw_sizing_shard_group(settings) < data_ranks(settings);
+    return mw_sizing_shard_group(settings) < mw_settings_stage_ranks(settings, 0);
 }
 
 /* Most ranks of a stage that a node has, where they need not fill nodes. */
@@ -750,7 +744,7 @@ set_ranks(struct mw_sizing *sizing, int64_t stage)
     sizing->ranks = settings->nodes * settings->gpus_per_node;
     sizing->tp = settings->tp;
     sizing->pp = settings->pp;
-    sizing->dp = data_ranks(settings);
+    sizing->dp = mw_settings_stage_ranks(settings, stage);
     sizing->cp = settings->cp;
     sizing->ep = settings->ep;
     sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
