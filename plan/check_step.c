@@ -655,6 +655,9 @@ mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, size_t 
         return mw_plan_refuse(&check.base, "the ranks of a stage take its micro-batches in turn, "
                                            "and a whole step has as many ranks in each stage, "
                                            "with micro-batches of their own");
+    if (!mw_plan_all_have_layers(plan))
+        return mw_plan_refuse(&check.base, "a stage has an end of the model alone, and in a whole "
+                                           "step each has a layer");
     if (plan->shape.no_flush)
         return mw_plan_refuse(&check.base, "its steps go on over their ends, and a whole step "
                                            "begins and ends by itself");

@@ -898,8 +898,10 @@ add_plan(struct mw_variants **variants, struct mw_plan *plan, const struct varia
 {
     bool whole = it->steps && !plan->shape.only_simulated && !plan->shape.no_flush &&
                  !plan->shape.replicas.stages;
-    bool good = mw_plan_check(plan, why, why_size) &&
-                (!whole || mw_plan_check_step(plan, *variants != NULL, why, why_size));
+    bool good = mw_plan_check(plan, why, why_size);
+
+    whole = whole && good && (plan->program_count == 1 || mw_plan_all_have_layers(plan));
+    good = good && (!whole || mw_plan_check_step(plan, *variants != NULL, why, why_size));
 
     if (!good)
         prepend_line(it->text, it->length, line, why, why_size);

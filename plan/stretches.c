@@ -1,5 +1,23 @@
 /* Layers of a program that follow each other. */
+#include <stdlib.h>
+
+#include "plan/internal.h"
 #include "plan/plan.h"
+
+bool
+mw_plan_all_have_layers(const struct mw_plan *plan)
+{
+    uint8_t *has = mw_plan_allocate(plan->program_count, sizeof *has);
+    uint32_t count = 0;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        if (plan->tensors[t].layer >= 0 && !has[plan->tensors[t].program]) {
+            has[plan->tensors[t].program] = 1;
+            count++;
+        }
+    free(has);
+    return count == plan->program_count;
+}
 
 int64_t
 mw_plan_find_stretches(const struct mw_plan *plan, uint32_t program, int64_t layers,

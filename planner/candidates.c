@@ -169,8 +169,7 @@ try_batch(struct search *search, const struct mw_settings *settings)
     struct mw_settings other = *settings;
 
     return try_split(search, settings) ||
-           (settings->fit_stages &&
-            mw_stage_split_fit(request->model, request->hardware, &other) &&
+           (settings->fit_stages && mw_stage_split_fit(request->model, request->hardware, &other) &&
             try_split(search, &other));
 }
 

@@ -333,7 +333,8 @@ mw_settings_stretch_begin(const struct mw_settings *settings, int64_t layers, in
 
     if (mw_layer_set_is_empty(&settings->stage_begins) || mw_settings_balances_stages(settings))
         return even_begin(layers, settings->pp, mw_settings_stretches(settings), number);
-    for (int64_t s = 0; s < number && layer < layers; s++)
+    int64_t first = mw_layer_set_has(&settings->stage_begins, 0); /* the embedding alone */
+    for (int64_t s = first; s < number && layer < layers; s++)
         for (layer++; layer < layers && !mw_layer_set_has(&settings->stage_begins, layer);)
             layer++;
     return layer;

@@ -222,8 +222,8 @@ struct mw_settings {
     /* First layers of the stages but the first; empty: layers of two stages differ by at most one;
      * layer 0 alone: the planner chooses. */
     struct mw_layer_set stage_begins;
-    bool chose_stages; /* the planner has, */
-    bool fit_stages;   /* and may choose again where they have no room */
+    bool chose_stages;                       /* the planner has, */
+    bool fit_stages;                         /* and may choose again where they have no room */
     struct mw_stage_replicas stage_replicas; /* ranks of each stage, which take its micro-batches in
                               * turn: pp is their number, and grad_accum counts the micro-batches of
                               * all together; none: as many ranks in each stage */

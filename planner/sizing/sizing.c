@@ -101,9 +101,9 @@ mw_sizing_stretch_layers(const struct mw_sizing *sizing, int64_t stretch)
 int64_t
 mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer)
 {
-    int64_t stretch = sizing->stretches == 1 ? 0 : layer * sizing->stretches / sizing->layers;
-
-    stretch = MIN(stretch, sizing->stretches - 1);
+    if (sizing->stretches == 1)
+        return 0;
+    int64_t stretch = MIN(layer * sizing->stretches / sizing->layers, sizing->stretches - 1);
     while (layer < sizing->stretch[stretch].first)
         stretch--;
     while (stretch + 1 < sizing->stretches && layer >= sizing->stretch[stretch + 1].first)
@@ -504,7 +504,7 @@ state_params(const struct mw_sizing *sizing)
 }
 
 /* T tiles cut the layers' largest tensor; smaller ones, and the ends of the model, are cut only
- * into as many parts as keep them within the same buffer. */
+ * into as many parts as keep them within the same buffer; where there is no layer, not at all. */
 static void
 cut_tiles(struct mw_sizing *sizing)
 {
@@ -513,7 +513,7 @@ cut_tiles(struct mw_sizing *sizing)
     for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
         for (int t = 0; t < sizing->classes[c].tensor_count; t++)
             largest = MAX(largest, sizing->classes[c].tensors[t].params);
-    int64_t limit = mw_divide_up(largest, sizing->settings.tiles);
+    int64_t limit = sizing->layers ? mw_divide_up(largest, sizing->settings.tiles) : INT64_MAX;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         for (int u = 0; u < sizing->classes[c].unit_count; u++)
