@@ -34,9 +34,9 @@ double mw_stage_operators_s(const struct mw_operator_info *operators, int count,
  * layer's forward, backward and recomputation. */
 void mw_stage_split_choose(const struct mw_model *model, const struct mw_hardware *hardware,
                            struct mw_settings *settings);
-/* If the planner has chosen where stages begin, and they have no room there: takes the fastest split
- * in which all have.  Batch and placement are set.  False: it is no such choice, or none has room;
- * the settings are as they were. */
+/* If the planner has chosen where stages begin, and they have no room there: takes the fastest
+ * split in which all have.  Batch and placement are set.  False: it is no such choice, or none has
+ * room; the settings are as they were. */
 bool mw_stage_split_fit(const struct mw_model *model, const struct mw_hardware *hardware,
                         struct mw_settings *settings);
 
