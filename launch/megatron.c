@@ -262,7 +262,8 @@ ask(GString *shell, const struct mw_launch_plan *plan, struct mw_launch *out)
                    plan->sizing->model->vocab);
 }
 
-/* "Et*8|t*9|t*6,L": embedding, layers of each stage, or of its stretches in turn, and loss. */
+/* "Et*8|t*9|t*6,L": embedding, layers of each stage, or of its stretches in turn, and loss;
+ * "E|t*8|L" where these have a stage each. */
 static void
 add_layout(GString *shell, const struct mw_launch_plan *plan)
 {
@@ -270,11 +271,15 @@ add_layout(GString *shell, const struct mw_launch_plan *plan)
     int64_t layers = plan->sizing->model->layers, parts = s->pp * plan->sizing->stretches;
     g_autoptr(GString) layout = g_string_new("E");
 
-    for (int64_t part = 0; part < parts; part++)
-        g_string_append_printf(layout, "%st*%" G_GINT64_FORMAT, part ? "|" : "",
-                               mw_settings_stretch_begin(s, layers, part + 1) -
-                                   mw_settings_stretch_begin(s, layers, part));
-    g_string_append(layout, ",L");
+    int64_t own = 0;
+    for (int64_t part = 0; part < parts; part++) {
+        own = mw_settings_stretch_begin(s, layers, part + 1) -
+              mw_settings_stretch_begin(s, layers, part);
+        g_string_append(layout, part ? "|" : "");
+        if (own)
+            g_string_append_printf(layout, "t*%" G_GINT64_FORMAT, own);
+    }
+    g_string_append(layout, own ? ",L" : "L");
     mw_launch_option(shell, "--pipeline-model-parallel-layout", layout->str);
 }
 

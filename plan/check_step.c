@@ -197,31 +197,6 @@ check_operators(struct mw_step_check *check)
 }
 
 static bool
-has_tensor(const struct mw_step_check *check, int64_t layer)
-{
-    for (int o = 1; o < MW_OPERATOR_COUNT; o++)
-        if (check->tensor_of[(layer + 1) * MW_OPERATOR_COUNT + o] != MW_NONE)
-            return true;
-    return false;
-}
-
-static void
-find_stretches(struct mw_step_check *check)
-{
-    check->stretches = 0;
-    memset(check->behind_stretch, 0, (size_t)check->layers * sizeof *check->behind_stretch);
-    for (int64_t first = check->layer_first, end; first < check->layer_behind; first = end + 1) {
-        for (end = first; end < check->layer_behind && has_tensor(check, end);)
-            end++;
-        for (int64_t layer = first; layer < end; layer++) {
-            check->first_of_stretch[layer] = first;
-            check->behind_stretch[layer] = end;
-        }
-        check->stretches += end > first;
-    }
-}
-
-static bool
 index_tensors(struct mw_step_check *check)
 {
     const struct mw_plan *plan = check->plan;
@@ -243,7 +218,8 @@ index_tensors(struct mw_step_check *check)
     if (check->layer_first >= check->layer_behind)
         return mw_plan_refuse(&check->base, "program %u: has no layer of the model",
                               check->program);
-    find_stretches(check);
+    check->stretches = mw_plan_find_stretches(plan, check->program, check->layers,
+                                              check->first_of_stretch, check->behind_stretch);
     if (!plan->shape.has_decoder)
         return true;
     if (!check_operators(check))
@@ -675,6 +651,13 @@ mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, size_t 
         return mw_plan_refuse(&check.base, "it keeps or moves state as other software does, and "
                                            "can only be simulated; one for the software memwall "
                                            "runs");
+    if (plan->shape.replicas.stages)
+        return mw_plan_refuse(&check.base, "the ranks of a stage take its micro-batches in turn, "
+                                           "and a whole step has as many ranks in each stage, "
+                                           "with micro-batches of their own");
+    if (!mw_plan_all_have_layers(plan))
+        return mw_plan_refuse(&check.base, "a stage has an end of the model alone, and in a whole "
+                                           "step each has a layer");
     if (plan->shape.no_flush)
         return mw_plan_refuse(&check.base, "its steps go on over their ends, and a whole step "
                                            "begins and ends by itself");

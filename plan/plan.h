@@ -856,6 +856,13 @@ bool mw_plan_sums_passing(const struct mw_plan *plan, const struct mw_tensor *te
  * part of every checkpoint, and else all of it.  Parts are equal ones of whole blocks of the
  * checkpoint's type, but the last of them may be shorter. */
 bool mw_plan_gathers_checkpoints(const struct mw_plan *plan);
+/* Whether each program has a layer of the model; a stage may have one of its ends alone. */
+bool mw_plan_all_have_layers(const struct mw_plan *plan);
+/* How many stretches a program's layers come in, which follow each other in each: of each of the
+ * model's layers [layers] the first of its stretch, and the layer behind that; 0: it is not the
+ * program's. */
+int64_t mw_plan_find_stretches(const struct mw_plan *plan, uint32_t program, int64_t layers,
+                               int64_t *first_of, int64_t *behind);
 
 /* Whether the work sums up, over tensor slices that share tokens, the gradients of a norm's
  * weights, where each has made them of its own tokens. */

@@ -9,6 +9,7 @@
 #include "planner/fits.h"
 #include "planner/recompute_choice.h"
 #include "planner/sizing/internal.h"
+#include "planner/stage_split.h"
 
 #define OPS_UNLIMITED (INT64_C(1) << 60)
 #define LAYERS_MAX ((1 << 20) - 1)
@@ -144,9 +145,8 @@ add_candidates(struct search *search, const struct mw_settings *settings, struct
     return true;
 }
 
-/* One placement with one batch. */
 static bool
-try_batch(struct search *search, const struct mw_settings *settings)
+try_split(struct search *search, const struct mw_settings *settings)
 {
     if (!search->blame && !mw_fits_in_some_parts(search->request, settings))
         return false;
@@ -159,6 +159,18 @@ try_batch(struct search *search, const struct mw_settings *settings)
         search->error = refused;
     }
     return sizing && add_candidates(search, settings, sizing);
+}
+
+/* One placement with one batch. */
+static bool
+try_batch(struct search *search, const struct mw_settings *settings)
+{
+    const struct mw_request *request = search->request;
+    struct mw_settings other = *settings;
+
+    return try_split(search, settings) ||
+           (settings->fit_stages && mw_stage_split_fit(request->model, request->hardware, &other) &&
+            try_split(search, &other));
 }
 
 static bool

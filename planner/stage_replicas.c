@@ -179,25 +179,17 @@ mw_stage_replicated_s(const struct mw_stage_costs *costs, int64_t begin, int64_t
 
 /* --- where stages of given replicas begin ---------------------------------------------------- */
 
-/* One stage more, as planner/stage_split.c adds it. */
-static void
-add_stage(const struct search *it, int64_t replicas, int64_t stage, double *slowest_s,
-          int64_t *from)
+struct given {
+    const struct search *search;
+    const struct mw_stage_replicas *replicas;
+};
+
+static double
+given_s(const void *data, int64_t stage, int64_t begin, int64_t end)
 {
-    for (int64_t end = it->costs->layers; end > stage; end--) {
-        double best_s = INFINITY;
-        for (int64_t begin = end - 1; begin >= stage; begin--) {
-            double own_s = replicated_s(part_of(it, begin, end), replicas);
-            double all_s = fmax(own_s, slowest_s[begin]);
-            if (all_s < best_s) {
-                best_s = all_s;
-                from[end] = begin;
-            }
-            if (own_s >= best_s)
-                break;
-        }
-        slowest_s[end] = best_s;
-    }
+    const struct given *given = data;
+
+    return replicated_s(part_of(given->search, begin, end), given->replicas->of[stage]);
 }
 
 double
@@ -205,20 +197,14 @@ mw_stage_replicas_split(const struct mw_stage_costs *costs,
                         const struct mw_stage_replicas *replicas, int64_t *begins)
 {
     int64_t count = costs->layers + 1;
-    g_autofree double *until_s = g_new(double, count), *slowest_s = g_new(double, count);
+    g_autofree double *until_s = g_new(double, count);
     g_autofree int64_t *until_bytes = g_new(int64_t, count);
-    g_autofree int64_t *from = g_new0(int64_t, replicas->stages * count);
     struct search it = {.costs = costs, .until_s = until_s, .until_bytes = until_bytes};
+    const struct given given = {&it, replicas};
+    const struct mw_split_costs split = {costs->layers, replicas->stages, 1, NULL, given_s, &given};
 
     add_up(&it);
-    slowest_s[0] = INFINITY;
-    for (int64_t end = 1; end < count; end++)
-        slowest_s[end] = replicated_s(part_of(&it, 0, end), replicas->of[0]);
-    for (int64_t stage = 1; stage < replicas->stages; stage++)
-        add_stage(&it, replicas->of[stage], stage, slowest_s, from + stage * count);
-    for (int64_t stage = replicas->stages - 1, end = costs->layers; stage > 0; stage--)
-        end = begins[stage] = from[stage * count + end];
-    return slowest_s[costs->layers];
+    return mw_split_find(&split, begins);
 }
 
 /* --- a model on a machine -------------------------------------------------------------------- */
@@ -291,4 +277,40 @@ mw_stage_replicas_choose(const struct mw_model *model, const struct mw_hardware 
     mw_stage_costs_clear(&costs);
     for (int64_t stage = 1; stage < settings->pp; stage++)
         mw_layer_set_add(&settings->stage_begins, begins[stage]);
+}
+
+/* GPUs that no stage needs go to the first one that is replicated anyway: it is no slower. */
+static void
+take_all_gpus(struct mw_replicated_stages *found, int64_t gpus)
+{
+    for (int i = 0; i < found->count; i++)
+        gpus -= found->replicas[i];
+    for (int i = 0; i < found->count && gpus; i++)
+        if (found->replicas[i] > 1) {
+            found->replicas[i] += gpus;
+            return;
+        }
+}
+
+double
+mw_stage_replicas_gain(const struct mw_model *model, const struct mw_hardware *hardware,
+                       const struct mw_settings *settings, struct mw_replicated_stages *out)
+{
+    int64_t gpus = settings->nodes * settings->gpus_per_node / settings->tp;
+    struct mw_stage_costs costs;
+    double now_s = 0;
+
+    mw_stage_costs_of(model, hardware, settings, &costs);
+    for (int64_t stage = 0; stage < settings->pp; stage++) {
+        int64_t begin = mw_settings_stretch_begin(settings, model->layers, stage);
+        int64_t end = mw_settings_stretch_begin(settings, model->layers, stage + 1);
+        int64_t replicas = mw_settings_stage_ranks(settings, stage);
+        double own_s = mw_stage_replicated_s(&costs, begin, end, replicas);
+        now_s = fmax(now_s, fmax(own_s, costs.hop_s));
+    }
+    mw_stage_replicas_find(&costs, gpus, out);
+    mw_stage_costs_clear(&costs);
+    double share = out->micro_batch_s / now_s;
+    take_all_gpus(out, gpus);
+    return share;
 }

@@ -62,7 +62,7 @@ order_text(const struct mw_settings *s)
 static char *
 recomputed_text(const struct mw_settings *s)
 {
-    if (!s->checkpoint_interval)
+    if (!s->checkpoint_interval || s->whole_checkpoints == 1)
         return g_strdup("none");
     if (s->recompute_layers > 0)
         return g_strdup_printf("%" G_GINT64_FORMAT " layers", s->recompute_layers);
@@ -86,8 +86,10 @@ offloaded_text(const struct mw_settings *s)
     for (int state = 0; state < MW_STATE_COUNT; state++) {
         enum mw_tier tier = s->placement[state].part[0].tier;
         bool none = state == MW_STATE_ACTIVATIONS && !s->checkpoint_interval;
+        bool whole = state == MW_STATE_ACTIVATIONS && s->whole_checkpoints == 1;
         if (tier != MW_TIER_GPU && !none)
-            g_string_append_printf(text, "%s%s %s", text->len ? ", " : "", states[state],
+            g_string_append_printf(text, "%s%s %s", text->len ? ", " : "",
+                                   whole ? "activations" : states[state],
                                    tier == MW_TIER_CPU ? "cpu" : "nvme");
     }
     return g_string_free(text, FALSE);

@@ -568,6 +568,7 @@ keeping_all(const struct mw_settings *asked)
     struct mw_settings settings = *asked;
 
     settings.checkpoint_interval = 0;
+    settings.fit_stages = false; /* more even stages for it are no gain */
     /* Of activations that would leave.  Without them it is refused. */
     if (settings.recompute_layers == MW_RECOMPUTE_FASTEST && settings.whole_checkpoints == 1)
         settings.recompute_layers = MW_AUTO;
@@ -914,18 +915,31 @@ choose_nearest_strategy(struct search *search, const struct mw_settings *asked,
     return choice->sizing != NULL;
 }
 
-/* Asks why nothing fits only if nothing does. */
+/* The best plan that fits, of the strategy that is asked for or of any. */
+static struct mw_choice
+choose_best(struct search *search, const struct mw_settings *asked)
+{
+    return asked->strategy == MW_STRATEGY_AUTO
+               ? choose_strategy(search, asked)
+               : choose_of_strategy(search, asked, (struct present){0, INT_MAX});
+}
+
+/* Asks why nothing fits only if nothing does.  Balanced stages that have room are slower than those
+ * that need not: they may recompute more, or offload, before others are chosen. */
 static bool
 choose(struct search *search, const struct mw_settings *asked, struct mw_choice *choice,
        GError **error)
 {
-    bool any = asked->strategy == MW_STRATEGY_AUTO;
-
-    *choice = any ? choose_strategy(search, asked)
-                  : choose_of_strategy(search, asked, (struct present){0, INT_MAX});
+    *choice = choose_best(search, asked);
+    if (!choice->sizing && mw_settings_balances_stages(asked)) {
+        struct mw_settings fit = *asked;
+        fit.fit_stages = true;
+        *choice = choose_best(search, &fit);
+    }
     if (choice->sizing)
         return true;
-    return any ? choose_nearest_strategy(search, asked, choice, error)
+    return asked->strategy == MW_STRATEGY_AUTO
+               ? choose_nearest_strategy(search, asked, choice, error)
                : choose_nearest(search, asked, choice, error);
 }
 

@@ -682,16 +682,22 @@ beside_s(const struct mw_sizing *sizing, double passes_s, double update_s, doubl
     return fmax(passes_s + fmax(0, update_s - backward_s), drives_s);
 }
 
-/* Activations that leave do so beside forward, and come back beside backward: what either direction
- * takes longer than its pass, nothing hides. */
+/* What either direction takes longer than its pass, nothing hides. */
+double
+mw_passes_beside_leaving_s(double own_s, double again, double each_way_s)
+{
+    double forward_s = own_s / (3 + again);
+
+    return fmax(forward_s, each_way_s) + fmax(own_s - forward_s, each_way_s);
+}
+
 static double
 swapped_s(const struct mw_sizing *sizing, const double *terms, double own_s)
 {
     double each_way_s = fmax(terms[MW_TERM_CHECKPOINT_PCIE], terms[MW_TERM_CHECKPOINT_NVME]) / 2;
-    double forward_s = own_s / (3 + recomputed_share(sizing));
 
     return sizing->checkpoint_layer_bytes
-               ? fmax(forward_s, each_way_s) + fmax(own_s - forward_s, each_way_s)
+               ? mw_passes_beside_leaving_s(own_s, recomputed_share(sizing), each_way_s)
                : 0;
 }
 

@@ -32,6 +32,10 @@ void mw_closed_rates_of(const struct mw_sizing *sizing, const struct mw_hardware
  * It accounts for tiles, and ranks plans at no cost. */
 double mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
 
+/* Both passes, which compute for own_s, beside activations that leave in forward and come back in
+ * backward, each way in so many seconds; backward computes `again` of forward once more. */
+double mw_passes_beside_leaving_s(double own_s, double again, double each_way_s);
+
 /* What that estimate is made of, for one stage of a pipeline or a whole model, with overlap. */
 struct mw_step_parts {
     double own_s;     /* operators, slicing and exchanges of experts, of all micro-batches */

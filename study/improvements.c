@@ -6,9 +6,11 @@
 #include "base/spell.h"
 #include "hardware/priced.h"
 #include "planner/settings/table.h"
+#include "planner/stage_split.h"
 #include "study/choose.h"
 #include "study/evaluate.h"
 #include "study/lanes.h"
+#include "study/pipeline.h"
 #include "study/steps.h"
 
 /* A smaller gain is not worth a line, or not worth the money of a purchase. */
@@ -392,6 +394,26 @@ add_checkpoints_in_host_memory(struct list *list)
                 mw_spelled("{activation-device=cpu}"), 0);
 }
 
+/* The gain of stages that the planner balances, with the present batch: an estimate is of the first
+ * stage alone, and what they gain is in others. */
+static double
+gain_of_balance(const struct list *list, const struct mw_settings *balanced)
+{
+    const struct mw_hardware *hw = &list->question->hardware[MW_OUTLOOK_TYPICAL];
+    const struct mw_model *model = &list->question->model;
+    struct mw_settings s = *list->now;
+    double gain = 0;
+
+    s.stage_begins = balanced->stage_begins;
+    mw_stage_split_choose(model, hw, &s);
+    mw_stage_split_fit(model, hw, &s);
+    struct mw_sizing *sizing = mw_sizing_new(model, hw, &s, NULL);
+    if (sizing && sizing->fits)
+        gain = mw_pipeline_s(list->answer->sizing, hw) / mw_pipeline_s(sizing, hw);
+    mw_sizing_free(sizing);
+    return gain;
+}
+
 static void
 add_schedule(struct list *list)
 {
@@ -413,10 +435,11 @@ add_schedule(struct list *list)
                     mw_spelled_printf("{dpu-start=%d}", DELAY_STEPS), 0);
         s = list->question->settings;
     }
-    if (s.pp > 1 && mw_layer_set_is_empty(&s.stage_begins) && mw_settings_stretches(&s) == 1) {
+    if (s.pp > 1 && mw_layer_set_is_empty(&s.stage_begins)) {
         mw_layer_set_add(&s.stage_begins, 0);
         add_setting(list, s, g_strdup("stages of unlike numbers of layers"),
-                    mw_spelled("{stage-split=balanced}"), 0);
+                    mw_spelled("{stage-split=balanced}"),
+                    mw_settings_takes_turns(&s) ? 0 : gain_of_balance(list, &s));
         s = list->question->settings;
     }
     if (!s.overlap) {

@@ -556,19 +556,6 @@ note_few_tokens(const struct mw_sizing *sizing, GPtrArray *notes)
                                                                                             : ""));
 }
 
-/* GPUs that no stage needs go to the first one that is replicated anyway: it is no slower. */
-static void
-take_all_gpus(struct mw_replicated_stages *found, int64_t gpus)
-{
-    for (int i = 0; i < found->count; i++)
-        gpus -= found->replicas[i];
-    for (int i = 0; i < found->count && gpus; i++)
-        if (found->replicas[i] > 1) {
-            found->replicas[i] += gpus;
-            return;
-        }
-}
-
 /* "{stage-replicas=2,1} {stage-split=8}"; g_free it. */
 static char *
 replicated_text(const struct mw_replicated_stages *found)
@@ -596,26 +583,14 @@ static void
 note_replicas(const struct mw_sizing *sizing, GPtrArray *notes)
 {
     const struct mw_settings *s = &sizing->settings;
-    const struct mw_model *model = sizing->model;
     struct mw_replicated_stages found;
-    struct mw_stage_costs costs;
-    double own_s = 0;
 
     if (s->schedule != MW_SCHEDULE_PIPEDREAM || sizing->pp == 1 || s->tp > 1 ||
         sizing->optimizer_partitioned) /* which other numbers of replicas are refused with */
         return;
-    mw_stage_costs_of(model, sizing->hardware, s, &costs);
-    for (int64_t stage = 0; stage < sizing->pp; stage++) {
-        int64_t begin = mw_settings_stretch_begin(s, model->layers, stage);
-        int64_t end = mw_settings_stretch_begin(s, model->layers, stage + 1);
-        int64_t ranks = mw_settings_stage_ranks(s, stage);
-        own_s = fmax(own_s, fmax(mw_stage_replicated_s(&costs, begin, end, ranks), costs.hop_s));
-    }
-    mw_stage_replicas_find(&costs, sizing->ranks / sizing->tp, &found);
-    mw_stage_costs_clear(&costs);
-    if (found.micro_batch_s > REPLICAS_GAIN * own_s)
+    double share = mw_stage_replicas_gain(sizing->model, sizing->hardware, s, &found);
+    if (share > REPLICAS_GAIN)
         return;
-    take_all_gpus(&found, sizing->ranks / sizing->tp);
     g_autofree char *stages = replicated_text(&found);
     g_ptr_array_add(
         notes, mw_spelled_printf(
@@ -623,7 +598,7 @@ note_replicas(const struct mw_sizing *sizing, GPtrArray *notes)
                    "and pass a micro-batch in %.2f of the time, by FLOPs and bytes alone, "
                    "whatever memory that takes and however long GPUs wait for each other, which "
                    "asking for it says",
-                   stages, found.micro_batch_s / own_s));
+                   stages, share));
 }
 
 /* MaxVio of Wang et al., arXiv 2408.15664, Table 2: how much more than the mean the fullest of 64

@@ -196,7 +196,7 @@ search_point(const struct wave *wave, const struct mw_parallel_block *block,
         *(fate == MW_PARALLEL_LACKING ? &counted->lacking : &counted->refused) += 1;
         return;
     }
-    double bound_s = mw_parallel_bound_s(shape, pair, choice, state);
+    double bound_s = mw_parallel_bound_s(shape, choice, variant, state);
     if (!mw_parallel_has_room(room, variant, state)) {
         counted->no_room++;
     } else if (bound_s >= wave->rows[row_of(space, shape->pair, variant->strategy_number)].step_s) {

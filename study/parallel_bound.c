@@ -2,6 +2,8 @@
  * common. */
 #include "study/parallel_internal.h"
 
+#include <math.h>
+
 /* With all on the GPU and nothing partitioned: what activations and logits take does not depend on
  * it, but for software that casts parameters of fp32 where these are whole. */
 bool
@@ -68,20 +70,32 @@ beside_at(const struct mw_parallel_line *line, int64_t micro_batches)
 /* What sums up differs by the order of additions. */
 #define ROUNDING (1 - 1e-9)
 
-double
-mw_parallel_bound_s(const struct mw_parallel_shape *shape, const struct mw_parallel_pair *pair,
-                    const struct mw_parallel_choice *choice, const struct mw_parallel_state *state)
+static double
+bound_s(const struct mw_parallel_shape *shape, const struct mw_parallel_choice *choice,
+        enum mw_tier away, const struct mw_parallel_state *state)
 {
     struct mw_pipeline_beside beside[MW_PIPELINE_KINDS];
-    const struct mw_pipeline_order order = {pair->pp, shape->micro_batches, shape->stretches,
-                                            shape->schedule == MW_SCHEDULE_1F1B};
     int64_t all = INT64_MAX;
 
     for (int i = 0; state && i < shape->floor.count; i++)
         beside[i] = beside_at(&state->of[i], shape->micro_batches);
-    return ROUNDING * mw_pipeline_floor_s(&shape->floor, order,
-                                          !choice->interval           ? 0
-                                          : choice->layers == MW_AUTO ? all
-                                                                      : choice->layers,
-                                          state ? beside : NULL);
+    return ROUNDING * mw_pipeline_floor_s(&shape->floor, shape->order,
+                                          !choice->interval || choice->whole ? 0
+                                          : choice->layers == MW_AUTO        ? all
+                                                                             : choice->layers,
+                                          away, state ? beside : NULL);
+}
+
+/* Of a whole block whose activations leave, the tier that takes least. */
+double
+mw_parallel_bound_s(const struct mw_parallel_shape *shape, const struct mw_parallel_choice *choice,
+                    const struct mw_parallel_variant *variant,
+                    const struct mw_parallel_state *state)
+{
+    if (!choice->whole)
+        return bound_s(shape, choice, MW_TIER_GPU, state);
+    if (variant)
+        return bound_s(shape, choice, (enum mw_tier)variant->tier[MW_STATE_ACTIVATIONS], state);
+    return fmin(bound_s(shape, choice, MW_TIER_CPU, state),
+                bound_s(shape, choice, MW_TIER_NVME, state));
 }

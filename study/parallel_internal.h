@@ -5,10 +5,11 @@
 #include "study/parallel.h"
 #include "study/pipeline.h"
 
-/* Which layers backward computes again. */
+/* Which layers backward computes again, or that all of them leave the GPU whole and come back. */
 struct mw_parallel_choice {
     int64_t interval, layers; /* layers MW_AUTO: all; interval 0: none */
     int partition;            /* of checkpoints, over tensor slices */
+    bool whole;
 };
 
 /* What is partitioned and where it rests. */
@@ -50,6 +51,7 @@ struct mw_parallel_shape {
     const GArray *choices; /* borrowed */
     int64_t first_block;   /* of as many as there are choices */
     enum mw_parallel_fate fate;
+    struct mw_pipeline_order order;
     struct mw_pipeline_floor floor;
 };
 
@@ -62,6 +64,7 @@ struct mw_parallel_space {
     GArray *pairs, *shapes;
     GPtrArray *choices;  /* lists: [layers of a stretch][interleaved][checkpoints may be parted] */
     GArray *variants[2]; /* without groups within a node, and with them */
+    bool leaves;         /* activations, in some variants */
     int64_t points, blocks, refused, lacking; /* the latter two of shapes as a whole */
 };
 
@@ -116,9 +119,10 @@ int64_t mw_parallel_need_bytes(const struct mw_parallel_room *room,
 bool mw_parallel_has_room(const struct mw_parallel_room *room,
                           const struct mw_parallel_variant *variant,
                           const struct mw_parallel_state *state);
+/* Never above a point's time; `variant` and `state` NULL: that of any point of the block. */
 double mw_parallel_bound_s(const struct mw_parallel_shape *shape,
-                           const struct mw_parallel_pair *pair,
                            const struct mw_parallel_choice *choice,
+                           const struct mw_parallel_variant *variant,
                            const struct mw_parallel_state *state);
 /* Runs work(data, i) for all of `count`, on all cores. */
 void mw_parallel_each(void (*work)(void *data, int i), void *data, int count);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "study/evaluate.h"
 
@@ -20,6 +21,7 @@ static const char *const axes[] = {"tp",
                                    "virtual-stages",
                                    "activation-checkpoint-interval",
                                    "recompute-layers",
+                                   "checkpoints",
                                    "checkpoint-partition",
                                    "shard-group",
                                    "param-device",
@@ -86,34 +88,44 @@ divisors_of(int64_t number)
 /* --- what backward computes again ------------------------------------------------------------- */
 
 static void
-add_choice(const struct mw_parallel_space *space, GArray *choices, int64_t interval, int64_t layers,
-           int partition)
+choose(struct mw_settings *s, const struct mw_parallel_choice *choice)
 {
-    struct mw_parallel_choice choice = {interval, layers, partition};
+    s->checkpoint_interval = choice->interval;
+    s->recompute_layers = choice->layers;
+    s->checkpoint_partition = choice->partition;
+    s->whole_checkpoints = choice->whole;
+}
+
+static void
+add_choice(const struct mw_parallel_space *space, GArray *choices, struct mw_parallel_choice choice)
+{
     struct mw_settings s = space->base;
 
-    s.checkpoint_interval = interval;
-    s.recompute_layers = layers;
-    s.checkpoint_partition = partition;
+    choose(&s, &choice);
     if (is_open(space->asked, "activation-checkpoint-interval", &s) &&
-        is_open(space->asked, "recompute-layers", &s) &&
+        is_open(space->asked, "recompute-layers", &s) && is_open(space->asked, "checkpoints", &s) &&
         is_open(space->asked, "checkpoint-partition", &s))
         g_array_append_val(choices, choice);
 }
 
-/* None; all layers, in groups of all numbers that divide a stretch; or the first few. */
+/* None, whose activations stay or leave; all layers, in groups of all numbers that divide a
+ * stretch; or the first few. */
 static GArray *
 choices_of(const struct mw_parallel_space *space, int64_t layers, bool interleaved, bool parted)
 {
     GArray *choices = g_array_new(FALSE, FALSE, sizeof(struct mw_parallel_choice));
     g_autoptr(GArray) intervals = divisors_of(layers);
 
-    add_choice(space, choices, 0, MW_AUTO, 1);
+    add_choice(space, choices, (struct mw_parallel_choice){0, MW_AUTO, 1, false});
+    if (space->leaves && !interleaved)
+        add_choice(space, choices, (struct mw_parallel_choice){1, MW_AUTO, 1, true});
     for (int partition = 1; partition >= (parted ? 0 : 1); partition--) {
         for (guint i = 0; i < intervals->len; i++)
-            add_choice(space, choices, g_array_index(intervals, int64_t, i), MW_AUTO, partition);
+            add_choice(space, choices,
+                       (struct mw_parallel_choice){g_array_index(intervals, int64_t, i), MW_AUTO,
+                                                   partition, false});
         for (int64_t some = 1; !interleaved && some < layers; some++)
-            add_choice(space, choices, 1, some, partition);
+            add_choice(space, choices, (struct mw_parallel_choice){1, some, partition, false});
     }
     return choices;
 }
@@ -276,11 +288,13 @@ mw_parallel_settings(const struct mw_parallel_space *space, const struct mw_para
     struct mw_settings s = space->base;
 
     shape(&s, mw_parallel_pair_of(space, of), of);
-    s.checkpoint_interval = choice->interval;
-    s.recompute_layers = choice->layers;
-    s.checkpoint_partition = choice->partition;
+    choose(&s, choice);
     place(&s, variant);
-    return mw_settings_complete(&request, &s, out, NULL);
+    if (!mw_settings_complete(&request, &s, out, NULL))
+        return false;
+    out->whole_checkpoints =
+        choice->whole ? 1 : MW_AUTO; /* which is said, or goes without saying */
+    return true;
 }
 
 /* What the software lacks is no point of its space. */
@@ -310,7 +324,7 @@ is_shape_offered(const struct mw_offers *offers, const struct mw_parallel_shape 
     return offers->sequence_parallel || of->sequence_parallel != 1;
 }
 
-/* Where nothing is recomputed there are no checkpoints to be anywhere else; and some software
+/* Where nothing is recomputed, activations that leave do so whole, and only then; and some software
  * recomputes all layers or none. */
 enum mw_parallel_fate
 mw_parallel_fate_of(const struct mw_parallel_space *space, const struct mw_parallel_block *block,
@@ -321,12 +335,13 @@ mw_parallel_fate_of(const struct mw_parallel_space *space, const struct mw_paral
     const struct mw_parallel_pair *pair = mw_parallel_pair_of(space, of);
     const struct mw_parallel_choice *choice =
         &g_array_index(of->choices, struct mw_parallel_choice, block->choice);
-    bool some = choice->interval && choice->layers != MW_AUTO;
+    bool some = choice->interval && choice->layers != MW_AUTO, recomputes;
     enum mw_parallel_fate fate = mw_parallel_state_of(of, pair, variant)->fate;
     const struct mw_parallel_variant *places =
         &g_array_index(pair->variants, struct mw_parallel_variant, variant);
 
-    if (!choice->interval && places->tier[MW_STATE_ACTIVATIONS] != MW_TIER_GPU)
+    recomputes = choice->interval && !choice->whole;
+    if (!recomputes && choice->whole != (places->tier[MW_STATE_ACTIVATIONS] != MW_TIER_GPU))
         return MW_PARALLEL_REFUSED;
     return fate == MW_PARALLEL_OPEN && some && !space->hardware->offers.recomputed_layers
                ? MW_PARALLEL_LACKING
@@ -334,6 +349,18 @@ mw_parallel_fate_of(const struct mw_parallel_space *space, const struct mw_paral
 }
 
 /* --- what a variant takes beside compute ----------------------------------------------------- */
+
+static bool
+any_leaves(const GArray *variants)
+{
+    bool any = false;
+
+    for (guint v = 0; v < variants->len; v++)
+        any = any ||
+              g_array_index(variants, struct mw_parallel_variant, v).tier[MW_STATE_ACTIVATIONS] !=
+                  MW_TIER_GPU;
+    return any;
+}
 
 static struct mw_sizing *
 size_state(const struct mw_parallel_space *space, const struct mw_parallel_pair *pair,
@@ -429,18 +456,20 @@ static void
 add_shape(struct mw_parallel_space *space, struct mw_parallel_shape of)
 {
     const struct mw_parallel_pair *pair = mw_parallel_pair_of(space, &of);
-    int64_t layers = (space->model->layers + pair->pp - 1) / pair->pp;
+    int64_t layers = mw_divide_up(space->model->layers, pair->pp);
     struct mw_settings s = space->base;
 
     shape(&s, pair, &of);
     if (!is_open(space->asked, "batch", &s) || !is_open(space->asked, "sequence-parallel", &s) ||
         !is_open(space->asked, "schedule", &s) || !is_open(space->asked, "virtual-stages", &s))
         return;
-    of.choices = find_choices(space, layers / of.stretches, of.stretches > 1,
+    of.choices = find_choices(space, mw_divide_up(layers, of.stretches), of.stretches > 1,
                               pair->tp > 1 && of.sequence_parallel != 1);
+    of.order = mw_pipeline_order_of(&s, space->model->layers, of.micro_batches);
     g_array_append_val(space->shapes, of);
 }
 
+/* Interleaved stages have all numbers of stretches of at least a layer each. */
 static void
 add_schedules(struct mw_parallel_space *space, struct mw_parallel_shape of)
 {
@@ -453,12 +482,9 @@ add_schedules(struct mw_parallel_space *space, struct mw_parallel_shape of)
         return;
     of.schedule = MW_SCHEDULE_GPIPE;
     add_shape(space, of);
-    g_autoptr(GArray) stretches = divisors_of(layers % pp ? 1 : layers / pp);
     of.schedule = MW_SCHEDULE_INTERLEAVED;
-    for (guint i = 1; i < stretches->len; i++) {
-        of.stretches = g_array_index(stretches, int64_t, i);
+    for (of.stretches = 2; of.stretches <= MIN(MW_STRETCHES_MAX, layers / pp); of.stretches++)
         add_shape(space, of);
-    }
 }
 
 /* Micro-batches of all numbers of sequences that divide a replica's. */
@@ -509,7 +535,7 @@ floor_of(const struct mw_parallel_space *space, const struct mw_parallel_shape *
     struct mw_settings s = space->base;
 
     shape(&s, mw_parallel_pair_of(space, of), of);
-    return mw_pipeline_floor_of(space->model, space->hardware, &s, floor, error);
+    return mw_pipeline_floor_of(space->model, space->hardware, &s, space->leaves, floor, error);
 }
 
 void
@@ -560,8 +586,7 @@ mw_parallel_blocks(const struct mw_parallel_space *space)
         for (guint c = 0; of->fate == MW_PARALLEL_OPEN && c < of->choices->len; c++)
             *next++ = (struct mw_parallel_block){
                 .floor_s = mw_parallel_bound_s(
-                    of, mw_parallel_pair_of(space, of),
-                    &g_array_index(of->choices, struct mw_parallel_choice, c), NULL),
+                    of, &g_array_index(of->choices, struct mw_parallel_choice, c), NULL, NULL),
                 .shape = (int32_t)i,
                 .choice = (int32_t)c};
     }
@@ -634,6 +659,7 @@ mw_parallel_space_new(const struct mw_parallel_question *asked, GError **error)
     space->choices = g_ptr_array_new_with_free_func(free_array);
     for (int groups = 0; groups < 2; groups++)
         space->variants[groups] = variants_of(space, groups);
+    space->leaves = any_leaves(space->variants[0]) || any_leaves(space->variants[1]);
     add_pairs(space);
     for (guint p = 0; p < space->pairs->len; p++)
         add_batches(space, (int)p);

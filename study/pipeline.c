@@ -66,16 +66,29 @@ add_stages(struct stages *stages, double each_s, double passes_s, int64_t count)
     stages->passes_s = fmax(stages->passes_s, passes_s);
 }
 
-/* Every stage but the slowest passes one micro-batch while that one waits, of several stretches one
- * of them.  With one forward, one backward as many micro-batches are under way as there are stages,
- * and each round of them waits for its ways; otherwise only the first and the last do. */
+struct mw_pipeline_order
+mw_pipeline_order_of(const struct mw_settings *settings, int64_t layers, int64_t micro_batches)
+{
+    return (struct mw_pipeline_order){
+        .stages = settings->pp,
+        .micro_batches = micro_batches,
+        .first_share =
+            (double)mw_settings_stretch_begin(settings, layers, settings->pp) / (double)layers,
+        .one_by_one = settings->schedule == MW_SCHEDULE_1F1B,
+    };
+}
+
+/* Every stage but the slowest passes one micro-batch while that one waits, of several stretches the
+ * first: where the step begins and where it ends, it is the one.  With one forward, one backward as
+ * many micro-batches are under way as there are stages, and each round of them waits for its ways;
+ * otherwise only the first and the last do. */
 static double
 step_s(const struct stages *stages, double hop, struct mw_pipeline_order order)
 {
     double pp = (double)order.stages, rounds = (double)order.micro_batches / pp;
     bool waits = order.one_by_one && rounds > 1;
 
-    return stages->passes_s + (stages->all_s - stages->slowest_s) / (double)order.stretches +
+    return stages->passes_s + (stages->all_s - stages->slowest_s) * order.first_share +
            2 * (pp - 1) * hop * (waits ? rounds : 1);
 }
 
@@ -100,12 +113,26 @@ mw_pipeline_s(const struct mw_sizing *first, const struct mw_hardware *hw)
                    distinct ? mw_sizing_stands_for(stage) : 1);
         behind_s = fmax(behind_s, parts.after_s + parts.update_s);
     }
-    const struct mw_pipeline_order order = {first->pp, first->settings.grad_accum, first->stretches,
-                                            first->settings.schedule == MW_SCHEDULE_1F1B};
-    return step_s(&stages, hop_s(first, hw), order) + behind_s;
+    return step_s(&stages, hop_s(first, hw),
+                  mw_pipeline_order_of(&first->settings, first->model->layers,
+                                       first->settings.grad_accum)) +
+           behind_s;
 }
 
 /* --- the floor -------------------------------------------------------------------------------- */
+
+/* All micro-batches, with all hidden that can be. */
+static double
+own_s(const struct mw_closed_form *form, const struct mw_hardware *hw)
+{
+    double all_s =
+        form->plan_s[MW_TERM_PRODUCTS] + form->plan_s[MW_TERM_MEMORY_BOUND] +
+        form->plan_s[MW_TERM_SLICING] + form->plan_s[MW_TERM_EXCHANGE] +
+        form->plan_s[MW_TERM_CONTEXT] -
+        (1 - hw->gpu_collective_sm_share) * (form->slicing_beside_s + form->ring_beside_s);
+
+    return fmax(0, all_s);
+}
 
 /* Of a micro-batch, with every kernel in time: that is a line in the layers that are recomputed. */
 static double
@@ -114,16 +141,26 @@ compute_s(const struct mw_sizing *stage, const struct mw_hardware *hw)
     struct mw_closed_form form;
 
     mw_closed_form_of(stage, hw, &form);
-    double all_s = form.plan_s[MW_TERM_PRODUCTS] + form.plan_s[MW_TERM_MEMORY_BOUND] +
-                   form.plan_s[MW_TERM_SLICING] + form.plan_s[MW_TERM_EXCHANGE] +
-                   form.plan_s[MW_TERM_CONTEXT] -
-                   (1 - hw->gpu_collective_sm_share) * (form.slicing_beside_s + form.ring_beside_s);
-    return fmax(0, all_s / (double)mw_sizing_micro_batches(stage)) + ways_s(stage, hw);
+    return own_s(&form, hw) / (double)mw_sizing_micro_batches(stage) + ways_s(stage, hw);
 }
 
+/* Of a micro-batch likewise, whose activations leave whole. */
+static double
+away_s(const struct mw_sizing *stage, const struct mw_hardware *hw)
+{
+    struct mw_closed_form form;
+
+    mw_closed_form_of(stage, hw, &form);
+    double nvme_s = form.plan_s[MW_TERM_CHECKPOINT_NVME];
+    double each_way_s = fmax(form.plan_s[MW_TERM_CHECKPOINT_PCIE], nvme_s) / 2;
+    return fmax(nvme_s, mw_passes_beside_leaving_s(own_s(&form, hw), 0, each_way_s)) /
+           (double)mw_sizing_micro_batches(stage);
+}
+
+/* `away`: the tier to which whole activations leave. */
 static struct mw_sizing *
 size_floor(const struct mw_request *request, const struct mw_settings *settings, int64_t interval,
-           GError **error)
+           enum mw_tier away, GError **error)
 {
     struct mw_settings asked = *settings, resolved;
 
@@ -132,6 +169,8 @@ size_floor(const struct mw_request *request, const struct mw_settings *settings,
     for (int state = 0; state < MW_STATE_COUNT; state++)
         asked.placement[state] =
             (struct mw_placement){.count = 1, .part = {{MW_TIER_GPU, INT64_MAX, 0}}};
+    asked.placement[MW_STATE_ACTIVATIONS].part[0].tier = away;
+    asked.whole_checkpoints = away != MW_TIER_GPU;
     asked.checkpoint_interval = interval;
     asked.recompute_layers = MW_AUTO;
     asked.checkpoint_partition = 0;
@@ -140,15 +179,29 @@ size_floor(const struct mw_request *request, const struct mw_settings *settings,
                : NULL;
 }
 
+/* What the machine or the software lacks is not known, and is no faster than nothing. */
+static void
+set_away(const struct mw_request *request, const struct mw_hardware *in_time,
+         const struct mw_settings *settings, struct mw_pipeline_floor *out)
+{
+    for (int tier = MW_TIER_GPU + 1; tier < MW_TIER_COUNT; tier++) {
+        struct mw_sizing *first = size_floor(request, settings, 1, (enum mw_tier)tier, NULL);
+        const struct mw_sizing *stage = first;
+        for (int i = 0; stage && i < out->count; i++, stage = stage->next_stage)
+            out->of[i].away_s[tier] = away_s(stage, in_time);
+        mw_sizing_free(first);
+    }
+}
+
 bool
 mw_pipeline_floor_of(const struct mw_model *model, const struct mw_hardware *hardware,
-                     const struct mw_settings *settings, struct mw_pipeline_floor *out,
+                     const struct mw_settings *settings, bool leave, struct mw_pipeline_floor *out,
                      GError **error)
 {
     const struct mw_request request = {model, hardware};
     struct mw_hardware in_time = *hardware;
-    struct mw_sizing *kept = size_floor(&request, settings, 0, error);
-    struct mw_sizing *again = kept ? size_floor(&request, settings, 1, error) : NULL;
+    struct mw_sizing *kept = size_floor(&request, settings, 0, MW_TIER_GPU, error);
+    struct mw_sizing *again = kept ? size_floor(&request, settings, 1, MW_TIER_GPU, error) : NULL;
     const struct mw_sizing *k = kept, *a = again;
 
     in_time.host_launch_s = 0;
@@ -159,6 +212,8 @@ mw_pipeline_floor_of(const struct mw_model *model, const struct mw_hardware *har
                                                              .layers = a->layers,
                                                              .stages = mw_sizing_stands_for(a)};
     bool good = again && !a;
+    if (good && leave && mw_settings_stretches(settings) == 1)
+        set_away(&request, &in_time, settings, out);
     mw_sizing_free(kept);
     mw_sizing_free(again);
     return good;
@@ -166,7 +221,7 @@ mw_pipeline_floor_of(const struct mw_model *model, const struct mw_hardware *har
 
 double
 mw_pipeline_floor_s(const struct mw_pipeline_floor *floor, struct mw_pipeline_order order,
-                    int64_t recomputed, const struct mw_pipeline_beside *beside)
+                    int64_t recomputed, enum mw_tier away, const struct mw_pipeline_beside *beside)
 {
     double micro_batches = (double)order.micro_batches, behind_s = 0;
     struct stages stages = {0};
@@ -177,7 +232,8 @@ mw_pipeline_floor_s(const struct mw_pipeline_floor *floor, struct mw_pipeline_or
         double share = (double)MIN(recomputed, of->layers) / (double)of->layers;
         double each_s =
             of->kept_s + share * (of->recomputed_s - of->kept_s) + with.compute_s / micro_batches;
-        add_stages(&stages, each_s, fmax(micro_batches * each_s, with.lanes_s), of->stages);
+        double lanes_s = fmax(with.lanes_s, micro_batches * of->away_s[away]);
+        add_stages(&stages, each_s, fmax(micro_batches * each_s, lanes_s), of->stages);
         behind_s = fmax(behind_s, with.behind_s);
     }
     return step_s(&stages, floor->hop_s, order) + behind_s;

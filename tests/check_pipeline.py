@@ -196,7 +196,7 @@ def check_unlike_stretches(box):
     again = json.loads(box.run(f"simulate stages.plan {MACHINE} --json").out)["answers"][0]
     if again["step_time_s"] != planned["step_time_s"] or again["stages"] != planned["stages"]:
         yield f"of the plan file: {again['step_time_s']} s, {planned['step_time_s']} s"
-    alike = [32 * (n + 1) // 12 - 32 * n // 12 for n in range(12)]
+    alike = 8 * [3] + 4 * [2]  # stages of as many layers, longer stretches first
     for asked_split, layers in ((split, counts), ("even", alike)):
         answer = box.run(f"simulate {asked} --stage-split {asked_split} --json").out.decode()
         box.write("answer.json", answer)
@@ -283,9 +283,12 @@ def check_split(box):
             (box.folder / "job" / "launch.sh").read_text():
         yield f"Megatron's layout is not E{layout},L"
     for options, words in (("--stage-split 8,16", ["--stage-split 8,16", "3 stages", "1 to 31"]),
-                           ("--stage-split 8,16,32", ["1 to 31", "balanced"]),
+                           ("--stage-split 8,16,33", ["1 to 31", "balanced"]),
                            ("--stage-split odd", ["even, balanced, or"]),
-                           ("--stage-split 0", ["from 1 to", "balanced"]),
+                           ("--stage-split 0", ["from 0 to", "balanced"]),
+                           ("--stage-split 0,8,8", ["from 0 to", "balanced"]),
+                           ("--stage-split 0,8", ["3 stages", "the first may also be 0"]),
+                           ("--stage-split 8,24,32 --schedule gpipe", ["logits alone", "1f1b"]),
                            ("--stage-split 8,8,24", ["in order"]),
                            ("--stage-split 8,16,24 --schedule interleaved", ["7 stretches"])):
         yield from check_refused(box, f"simulate {asked} {options}", words)
@@ -294,6 +297,57 @@ def check_split(box):
     if has_ranks():
         for split in ("1", "3"):
             yield from check_same_losses(box, 2, "-s zero1", f"--pp 2 --stage-split {split}")
+
+
+def check_ends_alone(box):
+    """The embedding and the logits may have a stage each; the same of a plan file and for
+    Megatron-LM; run takes neither."""
+    asked = f"-m llama-3.1-8b -s zero1 --batch 1 --grad-accum 16 {MACHINE} --gpus 4 --pp 4"
+    for split, layers, layout in (("0,16,32", [0, 16, 16, 0], "E|t*16|t*16|L"),
+                                  ("0,11,22", [0, 11, 11, 10], "E|t*11|t*11|t*10,L"),
+                                  ("11,22,32", [11, 11, 10, 0], "Et*11|t*11|t*10|L")):
+        text = box.run(f"simulate {asked} --stage-split {split} --json").out.decode()
+        box.write("answer.json", text)
+        [answer] = json.loads(text)["answers"]
+        if [stage["layers"] for stage in answer["stages"]] != layers:
+            yield f"{split}: {answer['stages']}"
+        box.run(f"plan {asked} --stage-split {split} -o ends.plan")
+        again = json.loads(box.run(f"simulate ends.plan {MACHINE} --json").out)["answers"][0]
+        if again["step_time_s"] != answer["step_time_s"]:
+            yield f"{split}: {answer['step_time_s']} s, of its file {again['step_time_s']} s"
+        box.run(f"export answer.json --for megatron -o {split}")
+        if f"-layout '{layout}'" not in (box.folder / split / "launch.sh").read_text():
+            yield f"Megatron's layout is not {layout}"
+    if has_ranks():
+        answer = ranks(box, 2, f"run {model()} {TRAINING} {BATCH} {MACHINE} --gpus 2 --pp 2 "
+                               "--stage-split 2")
+        if answer.status != 2 or "first layers from 1 on" not in answer.err:
+            yield f"run: status {answer.status}: {answer.err[-300:]}"
+
+
+def check_split_room(box):
+    """Balanced stages are the fastest that have room, and are proposed."""
+    asked = "-m gemma-2-9b -H dgx-h100 -s zero1 --tp 2 --pp 4 --software megatron --batch 0.5 " \
+            "--grad-accum 16 --activation-checkpoint-interval 1"
+
+    def ask(options):
+        return json.loads(box.run(f"simulate {asked} {options} --json").out)["answers"][0]
+
+    for order in ("", "--schedule interleaved"):
+        room = ask(f"{order} --stage-split balanced")
+        tight = ask(f"{order} --stage-split balanced --set gpu.memory_gib=28")
+        layers, fewer = ([s["layers"] for s in answer["stages"]] for answer in (room, tight))
+        if not tight["feasible"] or not fewer[0] < layers[0] or \
+                not room["step_time_s"] < tight["step_time_s"]:
+            yield f"{order}: {layers}, {room['step_time_s']} s; {fewer}, {tight['step_time_s']} s"
+        named = f"{order} --stage-split {room['settings']['stage_split']}"
+        if ask(f"{named} --set gpu.memory_gib=28")["feasible"]:
+            yield f"{named}: has room"
+        if ask(f"{order} --stage-split balanced --set gpu.memory_gib=20")["feasible"]:
+            yield f"{order}: has room in 20 GiB"
+        kept = asked.replace("interval 1", "interval 0")
+        if b"--stage-split balanced" not in box.run(f"simulate {kept} {order}").out:
+            yield f"{order}: balanced stages are not proposed"
 
 
 def check_turns(box):
@@ -545,6 +599,8 @@ def tests(box):
     yield "scores of stretches", check_scores_of_stretches(box)
     yield "no flush", check_no_flush(box)
     yield "split", check_split(box)
+    yield "ends alone", check_ends_alone(box)
+    yield "room of a split", check_split_room(box)
     yield "stages whose GPUs take turns", check_turns(box)
     yield "tied", check_tied(box)
     yield "batch", check_batch(box)

@@ -86,9 +86,10 @@ draw_part(GRand *random)
     KEEP("tp", 2, 1, 2, 4, 8, 16, 3);
     KEEP("pp", 2, 1, 2, 4, 8, 16, 32);
     KEEP("batch", 4, 0.0625, 0.125, 0.25, 0.375, 0.5, 1, 2, 3, 4);
-    KEEP("virtual-stages", 3, MW_AUTO, MW_AUTO, 2, 3, 4, 6);
+    KEEP("virtual-stages", 3, MW_AUTO, MW_AUTO, 2, 3, 4, 5, 6, 7);
     KEEP("activation-checkpoint-interval", 3, 0, 0, 1, 1, 2, 4);
     KEEP("recompute-layers", 3, MW_AUTO, MW_AUTO, MW_AUTO, 1, 2, 3, 8);
+    KEEP("checkpoints", 2, 0, 0, 1);
     KEEP("param-device", 2, MW_TIER_GPU, MW_TIER_GPU, MW_TIER_CPU, MW_TIER_NVME);
     KEEP("gradient-device", 2, MW_TIER_GPU, MW_TIER_CPU, MW_TIER_CPU, MW_TIER_NVME);
     KEEP("optimizer-device", 2, MW_TIER_GPU, MW_TIER_CPU, MW_TIER_CPU, MW_TIER_NVME);
@@ -150,9 +151,10 @@ try_point(const struct mw_parallel_space *space, const struct mw_parallel_block 
                                 ? mw_sizing_new(space->model, space->hardware, &settings, NULL)
                                 : NULL;
 
-    /* What the search calls senseless is refused, or has whole activations off the GPU. */
-    g_assert_true(!all || fate != MW_PARALLEL_REFUSED ||
-                  (!choice->interval && variant->tier[MW_STATE_ACTIVATIONS] != MW_TIER_GPU));
+    /* What the search calls senseless is refused, or another point says the same. */
+    bool away = variant->tier[MW_STATE_ACTIVATIONS] != MW_TIER_GPU;
+    g_assert_true(!all || fate != MW_PARALLEL_REFUSED || (!choice->interval && away) ||
+                  (choice->whole && !away));
     g_assert_true(!all || fate != MW_PARALLEL_OPEN || choice->layers == MW_AUTO ||
                   space->hardware->offers.recomputed_layers);
     if (!all || fate != MW_PARALLEL_OPEN) {
@@ -162,7 +164,7 @@ try_point(const struct mw_parallel_space *space, const struct mw_parallel_block 
         return;
     }
     double step_s = mw_pipeline_s(all, space->hardware);
-    double bound_s = mw_parallel_bound_s(shape, pair, choice, state);
+    double bound_s = mw_parallel_bound_s(shape, choice, variant, state);
     g_assert_true(mw_parallel_room_of(space, block, &room));
     bool has_room = mw_parallel_has_room(&room, variant, state);
     g_assert_cmpfloat(bound_s, <=, step_s);
@@ -333,12 +335,17 @@ test_engine(void)
         int schedule;
         int64_t stretches, interval;
         enum mw_strategy strategy;
+        enum mw_tier away; /* of whole activations */
     } plans[] = {
-        {8, 4, 2, MW_SCHEDULE_INTERLEAVED, 6, 1, MW_STRATEGY_ZERO1},
-        {2, 32, 2, MW_SCHEDULE_GPIPE, MW_AUTO, 1, MW_STRATEGY_ZERO1},
-        {8, 8, 2, MW_SCHEDULE_INTERLEAVED, 6, 0, MW_STRATEGY_DDP},
-        {8, 16, 4, MW_SCHEDULE_1F1B, MW_AUTO, 1, MW_STRATEGY_ZERO1},
-        {8, 2, 8, MW_SCHEDULE_1F1B, MW_AUTO, 1, MW_STRATEGY_ZERO1},
+        {8, 4, 2, MW_SCHEDULE_INTERLEAVED, 6, 1, MW_STRATEGY_ZERO1, MW_TIER_GPU},
+        {2, 32, 2, MW_SCHEDULE_GPIPE, MW_AUTO, 1, MW_STRATEGY_ZERO1, MW_TIER_GPU},
+        {8, 8, 2, MW_SCHEDULE_INTERLEAVED, 6, 0, MW_STRATEGY_DDP, MW_TIER_GPU},
+        {8, 16, 4, MW_SCHEDULE_1F1B, MW_AUTO, 1, MW_STRATEGY_ZERO1, MW_TIER_GPU},
+        {8, 2, 8, MW_SCHEDULE_1F1B, MW_AUTO, 1, MW_STRATEGY_ZERO1, MW_TIER_GPU},
+        /* 10 stretches of two layers, 4 of one */
+        {8, 4, 3, MW_SCHEDULE_INTERLEAVED, 14, 0, MW_STRATEGY_ZERO1, MW_TIER_GPU},
+        {8, 8, 4, MW_SCHEDULE_1F1B, MW_AUTO, 1, MW_STRATEGY_ZERO1, MW_TIER_CPU},
+        {4, 8, 2, MW_SCHEDULE_GPIPE, MW_AUTO, 1, MW_STRATEGY_ZERO1, MW_TIER_CPU},
     };
     struct mw_lib_parallel lib;
 
@@ -361,13 +368,16 @@ test_engine(void)
         for (int state = 0; state < MW_STATE_COUNT; state++)
             s.placement[state] =
                 (struct mw_placement){.count = 1, .part = {{MW_TIER_GPU, INT64_MAX, 0}}};
+        s.placement[MW_STATE_ACTIVATIONS].part[0].tier = plans[i].away;
+        s.whole_checkpoints = plans[i].away != MW_TIER_GPU;
         g_assert_true(mw_settings_complete(&request, &s, &complete, NULL));
         struct mw_sizing *sizing = mw_sizing_new(request.model, hw, &complete, NULL);
         struct mw_plan *plan = mw_build_plan(sizing);
         double engine_s = mw_step_s(plan, hw, false), closed_s = mw_pipeline_s(sizing, hw);
         g_test_message("tp %d pp %d: closed form over engine %.3f", (int)s.tp, (int)s.pp,
                        closed_s / engine_s);
-        g_assert_cmpfloat(fabs(closed_s / engine_s - 1), <, 0.05);
+        /* The closed form hides each way of what leaves beside all of a pass. */
+        g_assert_cmpfloat(fabs(closed_s / engine_s - 1), <, s.whole_checkpoints ? 0.08 : 0.05);
         mw_plan_free(plan);
         mw_sizing_free(sizing);
     }

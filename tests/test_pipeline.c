@@ -102,7 +102,8 @@ add_up(const struct mw_sizing *sizing, const struct mw_hardware *hardware)
         g_assert_cmpint(sizing->micro_batches_in_flight, ==,
                         MIN(sizing->pp * stretches + sizing->pp - 1, most));
     char why[256] = "";
-    mw_plan_check_step(plan, false, why, sizeof why);
+    if (mw_plan_all_have_layers(plan))
+        mw_plan_check_step(plan, false, why, sizeof why);
     g_assert_cmpstr(why, ==, "");
     int64_t elements = 0;
     for (uint32_t t = 0; t < plan->tensor_count; t++)
@@ -599,37 +600,53 @@ test_no_flush(void)
 
 /* --- where stages begin ---------------------------------------------------------------------- */
 
-/* The slowest stage, of those that begin where `begins` says. */
+struct split_times {
+    int64_t layers;
+    const double *layer_s;
+    double head_s, tail_s;
+};
+
 static double
-slowest_s(const double *layer_s, int64_t layers, double head_s, double tail_s, int64_t stages,
-          const int64_t *begins)
+stage_s(const void *data, int64_t stage, int64_t begin, int64_t end)
+{
+    const struct split_times *times = data;
+    double all_s = (stage ? 0 : times->head_s) + (end < times->layers ? 0 : times->tail_s);
+
+    for (int64_t l = begin; l < end; l++)
+        all_s += times->layer_s[l];
+    return all_s;
+}
+
+/* The slowest stage, of those that begin where `begins` says; INFINITY: one has too few or too many
+ * layers. */
+static double
+slowest_s(const struct mw_split_costs *costs, const int64_t *begins)
 {
     double slowest = 0;
 
-    for (int64_t stage = 0; stage < stages; stage++) {
-        double own = (stage == 0 ? head_s : 0) + (stage + 1 == stages ? tail_s : 0);
-        int64_t end = stage + 1 == stages ? layers : begins[stage + 1];
-        for (int64_t l = stage ? begins[stage] : 0; l < end; l++)
-            own += layer_s[l];
-        slowest = MAX(slowest, own);
+    for (int64_t stage = 0; stage < costs->stages; stage++) {
+        int64_t begin = stage ? begins[stage] : 0;
+        int64_t end = stage + 1 == costs->stages ? costs->layers : begins[stage + 1];
+        bool good = end - begin >= costs->least && end - begin <= costs->most[stage];
+        slowest = good ? MAX(slowest, stage_s(costs->data, stage, begin, end)) : INFINITY;
+        if (!good)
+            break;
     }
     return slowest;
 }
 
 /* By trying all. */
 static double
-try_all(const double *layer_s, int64_t layers, double head_s, double tail_s, int64_t stages,
-        int64_t stage, int64_t *begins)
+try_all(const struct mw_split_costs *costs, int64_t stage, int64_t *begins)
 {
     double best = INFINITY;
 
-    if (stage == stages)
-        return slowest_s(layer_s, layers, head_s, tail_s, stages, begins);
+    if (stage == costs->stages)
+        return slowest_s(costs, begins);
     int64_t first = stage == 1 ? 1 : begins[stage - 1] + 1;
-    for (int64_t begin = first; begin + stages - stage <= layers; begin++) {
+    for (int64_t begin = first; begin + costs->stages - stage <= costs->layers; begin++) {
         begins[stage] = begin;
-        double all = try_all(layer_s, layers, head_s, tail_s, stages, stage + 1, begins);
-        best = MIN(best, all);
+        best = MIN(best, try_all(costs, stage + 1, begins));
     }
     return best;
 }
@@ -637,20 +654,29 @@ try_all(const double *layer_s, int64_t layers, double head_s, double tail_s, int
 static void
 test_split(void)
 {
-    for (guint32 seed = 0; seed < 300; seed++) {
+    int none = 0;
+
+    for (guint32 seed = 0; seed < 600; seed++) {
         g_autoptr(GRand) random = g_rand_new_with_seed(seed);
-        int64_t layers = g_rand_int_range(random, 1, 11), begins[11], tried[11];
+        int64_t layers = g_rand_int_range(random, 1, 11), begins[11], tried[11], most[11];
         int64_t stages = g_rand_int_range(random, 1, (gint32)layers + 1);
-        double layer_s[11], head_s = g_rand_int_range(random, 0, 4);
-        double tail_s = g_rand_int_range(random, 0, 9);
+        double layer_s[11];
+        const struct split_times times = {layers, layer_s, g_rand_int_range(random, 0, 4),
+                                          g_rand_int_range(random, 0, 9)};
+        const struct mw_split_costs costs = {
+            layers, stages, seed % 3 ? 1 : g_rand_int_range(random, 1, 4), most, stage_s, &times};
         for (int64_t l = 0; l < layers; l++)
             layer_s[l] = seed % 2 ? 3 : g_rand_int_range(random, 1, 9);
-        double found = mw_stage_split_find(layer_s, layers, head_s, tail_s, stages, begins);
-        g_assert_cmpfloat(found, ==, slowest_s(layer_s, layers, head_s, tail_s, stages, begins));
-        g_assert_cmpfloat(found, ==, try_all(layer_s, layers, head_s, tail_s, stages, 1, tried));
-        for (int64_t stage = 1; stage < stages; stage++)
-            g_assert_cmpint(begins[stage], >, stage == 1 ? 0 : begins[stage - 1]);
+        for (int64_t stage = 0; stage < stages; stage++)
+            most[stage] = seed % 5 ? layers : g_rand_int_range(random, 1, 6);
+        double found = mw_split_find(&costs, begins), best = try_all(&costs, 1, tried);
+        g_assert_true(found == best);
+        none += isinf(best);
+        if (isfinite(best))
+            g_assert_cmpfloat(found, ==, slowest_s(&costs, begins));
     }
+    g_assert_cmpint(none, >, 0);
+    g_assert_cmpint(none, <, 300);
 }
 
 /* The fastest of all divisions of the layers from `begin` on, over at most so many GPUs. */
@@ -769,6 +795,39 @@ test_split_of_replicas(void)
     }
 }
 
+/* Stages have as many layers with any number of stretches as with one, in stretches of which none
+ * has more layers than one before it. */
+static void
+test_even_stretches(void)
+{
+    struct mw_settings s, whole;
+
+    mw_settings_init(&s);
+    mw_settings_init(&whole);
+    s.schedule = MW_SCHEDULE_INTERLEAVED;
+    for (int64_t layers = 2; layers < 40; layers++)
+        for (s.pp = 2; s.pp <= layers; s.pp++)
+            for (s.virtual_stages = 1; s.virtual_stages <= layers / s.pp; s.virtual_stages++) {
+                whole.pp = s.pp;
+                g_assert_cmpint(mw_settings_stretch_begin(&s, layers, 0), ==, 0);
+                for (int64_t stage = 0; stage < s.pp; stage++) {
+                    int64_t all = mw_settings_stretch_begin(&whole, layers, stage + 1) -
+                                  mw_settings_stretch_begin(&whole, layers, stage);
+                    int64_t before = all;
+                    for (int64_t k = 0; k < s.virtual_stages; k++) {
+                        int64_t number = k * s.pp + stage;
+                        int64_t own = mw_settings_stretch_begin(&s, layers, number + 1) -
+                                      mw_settings_stretch_begin(&s, layers, number);
+                        g_assert_cmpint(own, >, 0);
+                        g_assert_cmpint(own, <=, before);
+                        before = own;
+                        all -= own;
+                    }
+                    g_assert_cmpint(all, ==, 0);
+                }
+            }
+}
+
 /* Whatever the stages have, the plan is good, and has what its sizing says. */
 static void
 split_anywhere(struct random_request *request)
@@ -779,9 +838,15 @@ split_anywhere(struct random_request *request)
     random_request_stages(request);
     s->schedule = request->seed % 2 ? MW_SCHEDULE_GPIPE : MW_SCHEDULE_1F1B;
     s->virtual_stages = MW_AUTO;
-    for (int64_t stage = 1, layer = 0; stage < s->pp; stage++) {
+    bool embeds = s->pp > 2 && g_rand_boolean(random); /* the first stage alone */
+    bool ends = s->pp > 1 + embeds && request->seed % 4 == 0;
+    if (embeds)
+        mw_layer_set_add(&s->stage_begins, 0);
+    if (ends)
+        mw_layer_set_add(&s->stage_begins, request->model.layers);
+    for (int64_t stage = 1 + embeds, layer = 0; stage < s->pp - ends; stage++) {
         layer = g_rand_int_range(random, (gint32)layer + 1,
-                                 (gint32)(request->model.layers - s->pp + stage + 1));
+                                 (gint32)(request->model.layers - s->pp + ends + stage + 1));
         mw_layer_set_add(&s->stage_begins, layer);
     }
 }
@@ -789,9 +854,9 @@ split_anywhere(struct random_request *request)
 static void
 test_split_anywhere(void)
 {
-    int looked = 0;
+    int looked = 0, empty = 0;
 
-    for (guint32 seed = 560000; looked < MW_CASES(60); seed++) {
+    for (guint32 seed = 560000; looked < MW_CASES(90); seed++) {
         struct random_request request;
         g_autoptr(GPtrArray) found = NULL;
         random_request_init(&request, seed);
@@ -800,9 +865,13 @@ test_split_anywhere(void)
             request.settings.pp > 1 ? random_request_fitting(&request, &found) : NULL;
         if (!sizing)
             continue;
+        add_up(sizing, &request.hardware);
         extract(sizing, &request.hardware);
+        for (const struct mw_sizing *stage = sizing; stage; stage = stage->next_stage)
+            empty += !stage->layers;
         looked++;
     }
+    g_assert_cmpint(empty, >, 10);
 }
 
 int
@@ -820,6 +889,7 @@ main(int argc, char **argv)
     g_test_add_func("/pipeline/split", test_split);
     g_test_add_func("/pipeline/replicas", test_replicas);
     g_test_add_func("/pipeline/split-of-replicas", test_split_of_replicas);
+    g_test_add_func("/pipeline/even-stretches", test_even_stretches);
     g_test_add_func("/pipeline/split-anywhere", test_split_anywhere);
     return g_test_run();
 }

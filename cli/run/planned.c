@@ -229,6 +229,9 @@ can_run_programs(const struct cli_training *run, GError **error)
 {
     const struct mw_step_shape *shape = &run->answer->plan->shape;
 
+    if (!mw_plan_all_have_layers(run->answer->plan))
+        return mw_refuse(error, "{stage-split}: run has a layer in each stage, not the embedding "
+                                "or the logits alone; give first layers from 1 on");
     if (!can_run_stretches(run->answer))
         return mw_refuse(error, "{schedule=interleaved}: run keeps all activations of its stages "
                                 "as they are, or recomputes each layer alone; give "

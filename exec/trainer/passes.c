@@ -10,28 +10,18 @@
 
 /* --- stretches ------------------------------------------------------------------------------- */
 
-static bool
-has_layer(const struct mw_plan *plan, int64_t layer)
-{
-    for (uint32_t t = 0; t < plan->tensor_count; t++)
-        if (plan->tensors[t].layer == layer && plan->tensors[t].operators >> MW_OPERATOR_QKV & 1)
-            return true;
-    return false;
-}
-
-/* All layers from the first to the last but those of other stages. */
 static void
 list_stretches(struct mw_trainer *trainer)
 {
-    int64_t begin = trainer->recomputed.begin, end = trainer->recomputed.end;
+    int64_t layers = trainer->recomputed.end;
+    g_autofree int64_t *first_of = g_new(int64_t, layers), *behind = g_new(int64_t, layers);
 
+    mw_plan_find_stretches(trainer->plan, 0, layers, first_of, behind);
     g_clear_pointer(&trainer->stretches, g_array_unref);
     trainer->stretches = g_array_new(FALSE, FALSE, sizeof(struct mw_trainer_stretch));
-    for (int64_t first = begin, behind; first < end; first = behind + 1) {
-        for (behind = first; behind < end && has_layer(trainer->plan, behind);)
-            behind++;
-        struct mw_trainer_stretch stretch = {first, behind};
-        if (behind > first)
+    for (int64_t layer = 0; layer < layers; layer++) {
+        struct mw_trainer_stretch stretch = {layer, behind[layer]};
+        if (behind[layer] && first_of[layer] == layer)
             g_array_append_val(trainer->stretches, stretch);
     }
 }

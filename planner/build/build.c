@@ -344,7 +344,7 @@ shape_of(const struct mw_sizing *sizing)
         .updates_in_place = mw_updates_in_place(s, sizing->hardware),
         .only_simulated = sizing->reduced_at_end || sizing->gradients_swapped ||
                           mw_updates_in_place(s, sizing->hardware) ||
-                          mw_sizing_scatters_stages(sizing) || mw_settings_takes_turns(s),
+                          mw_sizing_scatters_stages(sizing),
     };
 
     shape.has_decoder = mw_model_decoder(sizing->model, &shape.decoder, NULL) &&

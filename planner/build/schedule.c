@@ -421,6 +421,8 @@ add_forward(struct builder *b, uint16_t mb, int64_t stretch, bool next)
                           layer == mw_first_of_group(b, b->group_of[layer]));
             b->visits[b->visit_count - 1].keeps_layer = whole;
         }
+    if (begin == b->visit_count) /* logits alone, which come next */
+        return;
     for (uint32_t v = begin; v < b->visit_count; v++)
         b->visits[v].next = next;
     b->visits[begin].enters = s->stage > 0 || stretch > 0;
@@ -438,7 +440,7 @@ add_return(struct builder *b, uint16_t mb, int64_t stretch)
     bool last = stretch + 1 == s->stretches;
     if (last)
         add_tail(b, mb);
-    if (mw_sizing_waits_for_logits(s))
+    if (mw_sizing_waits_for_logits(s) || (last && !s->layers && s->stage > 0))
         b->visits[begin].enters = true;
     if (s->settings.forward_only)
         return;

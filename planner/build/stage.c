@@ -74,14 +74,15 @@ gather(struct builder *b, const struct visit *v, uint32_t slot)
 static bool
 comes_from_here(const struct builder *b, const struct visit *v)
 {
-    return b->fetching || (v->phase == MW_PHASE_FORWARD && v->class_ == MW_CLASS_TAIL);
+    return b->fetching ||
+           (v->phase == MW_PHASE_FORWARD && v->class_ == MW_CLASS_TAIL && b->sizing->layers);
 }
 
 static bool
 stays_here(const struct builder *b, const struct visit *v)
 {
     return b->fetching ||
-           (v->phase == MW_PHASE_FORWARD &&
+           (v->phase == MW_PHASE_FORWARD && b->sizing->classes[MW_CLASS_TAIL].blocks &&
             mw_sizing_model_layer(b->sizing, v->layer) + 1 == b->sizing->model->layers);
 }
 

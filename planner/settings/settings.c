@@ -307,13 +307,34 @@ mw_settings_balances_stages(const struct mw_settings *settings)
 }
 
 int64_t
+mw_settings_layers_before(int64_t of_stage, int64_t stretches, int64_t stretch)
+{
+    return stretch * (of_stage / stretches) + MIN(stretch, of_stage % stretches);
+}
+
+/* Stages have `few` layers or one more.  Before a stretch are those of its round in the stages
+ * before its own, and all of the rounds before. */
+static int64_t
+even_begin(int64_t layers, int64_t stages, int64_t stretches, int64_t number)
+{
+    int64_t round = number / stages, stage = number % stages, few = layers / stages;
+    int64_t more = layers * stage / stages - few * stage, more_behind = layers % stages - more;
+
+    return more * mw_settings_layers_before(few + 1, stretches, round + 1) +
+           (stage - more) * mw_settings_layers_before(few, stretches, round + 1) +
+           more_behind * mw_settings_layers_before(few + 1, stretches, round) +
+           (stages - stage - more_behind) * mw_settings_layers_before(few, stretches, round);
+}
+
+int64_t
 mw_settings_stretch_begin(const struct mw_settings *settings, int64_t layers, int64_t number)
 {
     int64_t layer = 0;
 
     if (mw_layer_set_is_empty(&settings->stage_begins) || mw_settings_balances_stages(settings))
-        return layers * number / (settings->pp * mw_settings_stretches(settings));
-    for (int64_t s = 0; s < number && layer < layers; s++)
+        return even_begin(layers, settings->pp, mw_settings_stretches(settings), number);
+    int64_t first = mw_layer_set_has(&settings->stage_begins, 0); /* the embedding alone */
+    for (int64_t s = first; s < number && layer < layers; s++)
         for (layer++; layer < layers && !mw_layer_set_has(&settings->stage_begins, layer);)
             layer++;
     return layer;

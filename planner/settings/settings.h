@@ -222,6 +222,8 @@ struct mw_settings {
     /* First layers of the stages but the first; empty: layers of two stages differ by at most one;
      * layer 0 alone: the planner chooses. */
     struct mw_layer_set stage_begins;
+    bool chose_stages;                       /* the planner has, */
+    bool fit_stages;                         /* and may choose again where they have no room */
     struct mw_stage_replicas stage_replicas; /* ranks of each stage, which take its micro-batches in
                               * turn: pp is their number, and grad_accum counts the micro-batches of
                               * all together; none: as many ranks in each stage */
@@ -350,6 +352,10 @@ mw_settings_stretches(const struct mw_settings *settings)
     return settings->virtual_stages == MW_AUTO ? 2 : settings->virtual_stages;
 }
 
+/* Layers of a stage of so many that come before one of its stretches.  The first have one more than
+ * the last: a micro-batch then comes to longer stretches once, where it begins, and each time it
+ * does, stage waits for stage. */
+int64_t mw_settings_layers_before(int64_t of_stage, int64_t stretches, int64_t stretch);
 /* The first layer of a stretch of a model of so many layers.  Stretches are numbered in the order
  * of the layers, so that stage s has those with number s modulo pp; the one behind the last begins
  * behind the layers. */

@@ -307,9 +307,11 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_SCHEDULE, "stage-split", MW_SETTING_LAYERS, FIELD(stage_begins), 0, 0, "even",
      split_choices, "even|balanced|LAYERS",
      "the first layers of all stages of a pipeline ({pp}) but the first, such as 9,20,31 (with "
-     "{schedule=interleaved} of all their stretches, in the order of the layers), or those with "
+     "{schedule=interleaved} of all their stretches, in the order of the layers; without it 0 may "
+     "be the first of them, so that the first stage has the embedding alone, and the number of "
+     "layers the last, so that the last one has the logits alone), or those with "
      "which the slowest stage is fastest by the FLOPs and bytes of its layers, as the last has the "
-     "logits too (balanced); default even: as many layers in each, or one more"},
+     "logits too, and all have room (balanced); default even: as many layers in each, or one more"},
     {MW_SETTINGS_SCHEDULE, "stage-replicas", MW_SETTING_REPLICAS, FIELD(stage_replicas), 0, 0,
      "even", NULL, "even|R,R,...",
      "give each stage of a pipeline R GPUs of its own, which take its micro-batches in turn and "
@@ -956,12 +958,13 @@ read_layers(const struct mw_setting *setting, const char *text, struct mw_settin
         mw_layer_set_add(layers, setting->choices->value);
         return true;
     }
-    if (mw_layer_set_read(text, layers) && !(setting->choices && mw_layer_set_has(layers, 0)))
+    bool alone = setting->choices && !strcmp(text, "0");
+    if (mw_layer_set_read(text, layers) && !alone)
         return true;
     if (setting->choices)
         return mw_refuse(error,
                          "{%s=%s}: must be even, balanced, or the first layers of all stages but "
-                         "the first in order, from 1 to %d, such as 9,20,31",
+                         "the first in order, from 0 to %d, such as 9,20,31",
                          setting->name, text, MW_LAYER_SET_MAX - 1);
     return mw_refuse(error, "{%s=%s}: must be layers from 0 to %d in order, such as 0-3,8",
                      setting->name, text, MW_LAYER_SET_MAX - 1);

@@ -171,7 +171,11 @@ static bool
 check_split(const struct mw_model *model, const struct mw_settings *s, GError **error)
 {
     g_autofree char *text = mw_setting_text(mw_setting_find("stage-split"), s);
-    int64_t begins = mw_layer_set_count(&s->stage_begins, 1, MW_LAYER_SET_MAX);
+    int64_t begins = mw_layer_set_count(&s->stage_begins, 0, MW_LAYER_SET_MAX);
+    int64_t within = mw_layer_set_count(&s->stage_begins, 1, model->layers);
+    int64_t ends = mw_layer_set_has(&s->stage_begins, 0) +
+                   mw_layer_set_count(&s->stage_begins, model->layers,
+                                      MIN(model->layers + 1, MW_LAYER_SET_MAX));
 
     if (mw_layer_set_is_empty(&s->stage_begins))
         return true;
@@ -182,18 +186,29 @@ check_split(const struct mw_model *model, const struct mw_settings *s, GError **
                          text, model->name, model->layers, MW_LAYER_SET_MAX);
     int64_t parts = s->pp * mw_settings_stretches(s);
     const char *part = parts > s->pp ? "stretch" : "stage";
+    bool logits_alone = mw_settings_stretch_begin(s, model->layers, s->pp - 1) == model->layers;
+    if (logits_alone && mw_schedule_row(s->schedule)->all_forward)
+        return mw_refuse(error,
+                         "{stage-split=%s}: a stage of the logits alone sends gradients back at "
+                         "once, and {schedule=%s} takes them behind all micro-batches; give "
+                         "{schedule=1f1b}",
+                         text, mw_schedule_row(s->schedule)->name);
     if (mw_settings_balances_stages(s) ||
-        (begins == parts - 1 && begins == mw_layer_set_count(&s->stage_begins, 1, model->layers)))
+        (begins == parts - 1 && begins == within + (parts > s->pp ? 0 : ends)))
         return true;
     return mw_refuse(
         error,
         "{stage-split=%s}: {pp=%" G_GINT64_FORMAT "} takes the first layers of %" G_GINT64_FORMAT
-        " %s%s, from 1 to %" G_GINT64_FORMAT " in order; or give {stage-split=balanced}",
+        " %s%s, from 1 to %" G_GINT64_FORMAT " in order%s; or give {stage-split=balanced}",
         text, s->pp, parts - 1, part,
         parts <= 2      ? ""
         : parts > s->pp ? "es"
                         : "s",
-        model->layers - 1);
+        model->layers - 1,
+        parts > s->pp || s->pp == 2
+            ? ""
+            : " (the first may also be 0, and the last the number of layers: the embedding and the "
+              "logits then have a stage to themselves)");
 }
 
 /* Each stretch has a layer; and they pass on micro-batches in groups of as many as there are stages

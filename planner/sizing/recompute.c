@@ -244,9 +244,9 @@ mw_sizing_activation_sets(const struct mw_sizing *sizing)
 bool
 mw_sizing_waits_for_logits(const struct mw_sizing *sizing)
 {
-    return sizing->classes[MW_CLASS_TAIL].blocks && sizing->micro_batches_in_flight > 1 &&
-           sizing->stretches == 1 && mw_sizing_activation_sets(sizing) == 1 &&
-           !mw_settings_layer_order(&sizing->settings);
+    return sizing->classes[MW_CLASS_TAIL].blocks && sizing->layers &&
+           sizing->micro_batches_in_flight > 1 && sizing->stretches == 1 &&
+           mw_sizing_activation_sets(sizing) == 1 && !mw_settings_layer_order(&sizing->settings);
 }
 
 static int64_t

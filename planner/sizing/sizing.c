@@ -101,9 +101,9 @@ mw_sizing_stretch_layers(const struct mw_sizing *sizing, int64_t stretch)
 int64_t
 mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer)
 {
-    int64_t stretch = sizing->stretches == 1 ? 0 : layer * sizing->stretches / sizing->layers;
-
-    stretch = MIN(stretch, sizing->stretches - 1);
+    if (sizing->stretches == 1)
+        return 0;
+    int64_t stretch = MIN(layer * sizing->stretches / sizing->layers, sizing->stretches - 1);
     while (layer < sizing->stretch[stretch].first)
         stretch--;
     while (stretch + 1 < sizing->stretches && layer >= sizing->stretch[stretch + 1].first)
@@ -504,7 +504,7 @@ state_params(const struct mw_sizing *sizing)
 }
 
 /* T tiles cut the layers' largest tensor; smaller ones, and the ends of the model, are cut only
- * into as many parts as keep them within the same buffer. */
+ * into as many parts as keep them within the same buffer; where there is no layer, not at all. */
 static void
 cut_tiles(struct mw_sizing *sizing)
 {
@@ -513,7 +513,7 @@ cut_tiles(struct mw_sizing *sizing)
     for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
         for (int t = 0; t < sizing->classes[c].tensor_count; t++)
             largest = MAX(largest, sizing->classes[c].tensors[t].params);
-    int64_t limit = mw_divide_up(largest, sizing->settings.tiles);
+    int64_t limit = sizing->layers ? mw_divide_up(largest, sizing->settings.tiles) : INT64_MAX;
 
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         for (int u = 0; u < sizing->classes[c].unit_count; u++)
@@ -694,24 +694,18 @@ mw_sizing_shape(const struct mw_model *model, const struct mw_settings *settings
     return shape;
 }
 
-static int64_t
-data_ranks(const struct mw_settings *settings)
-{
-    return settings->nodes * settings->gpus_per_node / settings->tp / settings->pp;
-}
-
 int64_t
 mw_sizing_node_group(const struct mw_settings *settings)
 {
     int64_t slices = MIN(settings->tp, settings->gpus_per_node);
 
-    return MIN(data_ranks(settings), MAX(1, settings->gpus_per_node / slices));
+    return MIN(mw_settings_stage_ranks(settings, 0), MAX(1, settings->gpus_per_node / slices));
 }
 
 int64_t
 mw_sizing_shard_group(const struct mw_settings *settings)
 {
-    return settings->shard_group == MW_SHARD_ALL    ? data_ranks(settings)
+    return settings->shard_group == MW_SHARD_ALL    ? mw_settings_stage_ranks(settings, 0)
            : settings->shard_group == MW_SHARD_NODE ? mw_sizing_node_group(settings)
                                                     : settings->shard_group;
 }
@@ -719,7 +713,7 @@ mw_sizing_shard_group(const struct mw_settings *settings)
 bool
 mw_sizing_has_replicas(const struct mw_settings *settings)
 {
-    return mw_sizing_shard_group(settings) < data_ranks(settings);
+    return mw_sizing_shard_group(settings) < mw_settings_stage_ranks(settings, 0);
 }
 
 /* Most ranks of a stage that a node has, where they need not fill nodes. */
@@ -751,7 +745,7 @@ set_ranks(struct mw_sizing *sizing, int64_t stage)
     sizing->ranks = settings->nodes * settings->gpus_per_node;
     sizing->tp = settings->tp;
     sizing->pp = settings->pp;
-    sizing->dp = data_ranks(settings);
+    sizing->dp = mw_settings_stage_ranks(settings, stage);
     sizing->cp = settings->cp;
     sizing->ep = settings->ep;
     sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
