@@ -72,7 +72,7 @@ static const struct mw_profile_key keys[] = {
     {"products", "fp8", "", "whether products of the layers' weights are of fp8 operands", 1, 0, 1,
      true, 0, MW_VALUE_FLAG, AT(fp8), 0, 0, NULL},
     {"products", "fp8_cast_bytes", "bytes",
-     "that making fp8 operands moves, per element and product that it enters", 1, 0.01, 100, true,
+     "that making fp8 operands moves, per element and product that it enters", 1, 0, 100, true,
      -1, MW_VALUE_REAL, AT(fp8_bytes_per_operand), 0, 0, NULL},
     {"attention", "score_forward_bytes", "bytes",
      "that unfused attention moves per score in forward, of 16 bits, without dropout; with "
