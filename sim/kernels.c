@@ -428,8 +428,8 @@ mw_kernel_same_rates(const struct mw_hardware *a, const struct mw_hardware *b)
 {
     return SAME(gpu_multiprocessors) && SAME(tile_flops) && SAME(sustained_share) &&
            SAME(tile_fill) && SAME(tile_shares) && SAME(fp8_tile_flops) && SAME(fp8_tile_fill) &&
-           SAME(fp8_tile_shares) && SAME(fp8_bytes_per_operand) && SAME(memory_use.fp8_parameters) &&
-           SAME(gpu_memory_bytes_per_s) &&
+           SAME(fp8_tile_shares) && SAME(fp8_bytes_per_operand) &&
+           SAME(memory_use.fp8_parameters) && SAME(gpu_memory_bytes_per_s) &&
            SAME(gpu_achievable_flops) && SAME(gpu_is_cores) && SAME(matmul_points) &&
            SAME(matmul_dim) && SAME(matmul_flops) && SAME(matmul_forward_share) &&
            SAME(matmul_input_share) && SAME(matmul_weight_share) && SAME(attention_forward_share) &&
