@@ -130,7 +130,8 @@ def options(row):
 
 def recomputed(row):
     """Recipes of Llama recompute nothing, but with nvfp4 (Megatron-Bridge, scripts/performance/
-    configs/llama), nor do those of 2024 for pretraining; of the others, as much as memory asks for."""
+    configs/llama), nor do those of 2024 for pretraining; of the others, as much as memory asks
+    for."""
     recipe = row["source"] == "Megatron-Bridge" and row["model"].startswith("LLAMA")
     recipe = recipe or (of_2024(row) and virtual_stages(row) > 1)
     return ["--activation-checkpoint-interval", "0"] if recipe else run.recomputed(row)

@@ -198,8 +198,8 @@ take_blocks(struct mw_work *work, const struct mw_sizing *sizing, bool last)
     work->launches = last ? kernels : work->launches - kernels;
 }
 
-/* Of as many pieces of the tokens as there are slices all but one, or that one and, of backward, the
- * gradients of the weights. */
+/* Of as many pieces of the tokens as there are slices all but one, or that one and, of backward,
+ * the gradients of the weights. */
 static void
 take_pieces(struct mw_work *work, const struct mw_sizing *sizing,
             const struct mw_operator_info *info, bool backward, bool one)
