@@ -247,6 +247,11 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
     if (s->weights_later && (s->checkpoint_interval || s->kept_encodings || s->tensor_overlap))
         return mw_plan_refuse(check, "step: weights-later keeps all activations as they are, "
                                      "without an interval, encodings or tensor-overlap");
+    if (s->tensor_pieces &&
+        (!s->tensor_overlap || !s->sequence_parallel || s->whole_checkpoints || s->layer_order))
+        return mw_plan_refuse(check, "step: tensor-pieces needs tensor-overlap and "
+                                     "sequence-parallel, without whole-checkpoints or "
+                                     "layer-order");
     if (s->tensor_parts && (!s->sequence_parallel || s->tensor_overlap || s->weights_later))
         return mw_plan_refuse(check, "step: tensor-parts needs sequence-parallel, without "
                                      "tensor-overlap or weights-later");

@@ -51,6 +51,18 @@ is_attention_in_ring(const struct mw_step_check *check, int32_t layer, int opera
     return layer >= 0 && has_ring(&check->plan->shape) && mw_operator_row(operator_)->attends;
 }
 
+/* A product in pieces is in two ops: the second one has shard 1. */
+static bool
+is_in_pieces(const struct mw_step_check *check, int32_t layer, int operator_, bool back)
+{
+    uint32_t t =
+        layer < 0 ? MW_NONE : check->tensor_of[(layer + 1) * MW_OPERATOR_COUNT + operator_];
+    const struct mw_operator_row *it = mw_operator_row(operator_);
+
+    return t != MW_NONE && check->plan->shape.tensor_pieces && check->tp > 1 &&
+           check->plan->tensors[t].tiles == 1 && (it->sums_forward || (!back && it->sums_backward));
+}
+
 static int64_t
 count_parameters(const struct mw_operator_dims *dims, int operator_)
 {
@@ -130,8 +142,10 @@ put_operator(struct row *row, struct expected it)
     /* The embedding is the weight of tied logits, which it does not compute itself. */
     if (is_chunked(it.operator_) && cut == MW_OPERATOR_EMBEDDING)
         all = it.operator_ == MW_OPERATOR_LOGITS;
-    /* The last block of keys has an op of its own, which waits for it. */
-    if (!back && is_attention_in_ring(check, it.layer, it.operator_)) {
+    /* The last block of keys has an op of its own, which waits for it; and a product in pieces the
+     * first of them or the last. */
+    if ((!back && is_attention_in_ring(check, it.layer, it.operator_)) ||
+        is_in_pieces(check, it.layer, it.operator_, back)) {
         it.tile = (uint16_t)(it.operator_ > cut ? tiles - 1 : 0);
         put(row, it);
         it.checkpoint = it.received = false;
@@ -382,7 +396,9 @@ is_expected(const struct row *row, const struct mw_op *op, const struct mw_work 
             const struct expected *it)
 {
     bool in_parts =
-        is_chunked(work->operator_) || is_attention_in_ring(row->check, op->layer, work->operator_);
+        is_chunked(work->operator_) ||
+        is_attention_in_ring(row->check, op->layer, work->operator_) ||
+        is_in_pieces(row->check, op->layer, work->operator_, op->phase == MW_PHASE_BACKWARD);
 
     return op->phase == it->phase && op->layer == it->layer && work->operator_ == it->operator_ &&
            (work->object == MW_OBJECT_GRADIENTS) == it->of_weights && op->tile == it->tile &&
@@ -424,7 +440,7 @@ tokens_of_product(const struct mw_decoder *decoder, const struct mw_work *work, 
 
 /* The works' products and attention are of the tokens that the step's shape says. */
 static bool
-check_tokens(struct mw_step_check *check, uint32_t index)
+check_tokens(struct mw_step_check *check, uint32_t index, bool comes_in_pieces)
 {
     const struct mw_step_shape *shape = &check->plan->shape;
     const struct mw_op *op = &check->plan->ops[index];
@@ -444,6 +460,8 @@ check_tokens(struct mw_step_check *check, uint32_t index)
                               "work %u: its sequences have %" PRId64 " tokens, and those of the "
                               "step's shape %" PRId64,
                               op->work, work->attention.queries, seq);
+    if (comes_in_pieces)
+        tokens /= check->tp;
     if (!attends && op->phase != MW_PHASE_BACKWARD && work->product_count &&
         work->products[0].m != tokens)
         return mw_plan_refuse(
@@ -462,6 +480,7 @@ struct walk {
     uint32_t ringing,
         last_pass;       /* attention beside which keys and values pass, or MW_NONE; these */
     uint32_t ring_after; /* what is computed before it */
+    uint32_t piece, piece_after; /* the first op of a product in pieces, and what is before that */
 };
 
 static bool
@@ -490,7 +509,9 @@ sum_kind(const struct mw_step_check *check, uint32_t partial)
                     check->plan->ops[partial].phase == MW_PHASE_BACKWARD;
     bool hidden = mw_step_work(check, partial)->operator_ != MW_OPERATOR_LOSS;
 
-    return overlaps || (shape->tensor_parts && hidden) ? MW_OP_REDUCE_SCATTER : MW_OP_ALL_REDUCE;
+    return overlaps || ((shape->tensor_parts || shape->tensor_pieces) && hidden)
+               ? MW_OP_REDUCE_SCATTER
+               : MW_OP_ALL_REDUCE;
 }
 
 /* Whether both are parts of one operator's pass. */
@@ -526,7 +547,9 @@ is_number_between(const struct row *row, uint32_t collective, uint32_t shard, ui
 static bool
 is_between(const struct row *row, uint32_t collective, uint32_t of, uint32_t after, uint32_t before)
 {
-    return is_number_between(row, collective, row->check->plan->ops[of].shard, of, after, before);
+    const struct mw_op *op = &row->check->plan->ops[of];
+
+    return is_number_between(row, collective, op->layer < 0 ? op->shard : 0, of, after, before);
 }
 
 static bool
@@ -694,8 +717,10 @@ takes_parts(const struct row *row, const struct expected *it)
     uint32_t t = check->tensor_of[(it->layer + 1) * MW_OPERATOR_COUNT + it->operator_];
     bool trained = it->layer >= 0 && t != MW_NONE && check->plan->tensors[t].trainable;
 
-    return check->plan->shape.tensor_parts && mw_operator_row(it->operator_)->sums_backward &&
-           (it->phase == MW_PHASE_BACKWARD ? trained : !it->token_chunk);
+    bool forward = it->phase != MW_PHASE_BACKWARD;
+
+    return (check->plan->shape.tensor_parts || (forward && check->plan->shape.tensor_pieces)) &&
+           mw_operator_row(it->operator_)->sums_backward && (forward ? !it->token_chunk : trained);
 }
 
 /* What a stage receives, or finds where it waited, is gathered, not what was there before. */
@@ -706,6 +731,21 @@ gathers_received(const struct row *row, const struct walk *walk, uint32_t index,
     return !row->check->plan->shape.tensor_parts || !it->received ||
            mw_step_slot(row->check, walk->last_gather, MW_ROLE_RECEIVED) ==
                mw_step_slot(row->check, index, MW_ROLE_RECEIVED);
+}
+
+/* Where slices have parts of all tokens, chunks of these have one sum. */
+static bool
+is_summed(const struct row *row, uint32_t index, bool another_part)
+{
+    const struct mw_step_shape *shape = &row->check->plan->shape;
+    const struct mw_op *op = &row->check->plan->ops[index];
+    const struct mw_operator_row *it = mw_operator_row(mw_step_work(row->check, index)->operator_);
+    bool backward = op->phase == MW_PHASE_BACKWARD;
+    bool another_chunk = backward && (shape->tensor_parts || shape->tensor_pieces) &&
+                         it->in_token_chunks && op->shard + 1 < shape->token_chunks;
+
+    return shape->has_decoder && row->check->tp > 1 && !another_part && !another_chunk &&
+           (backward ? it->sums_backward : it->sums_forward);
 }
 
 /* Where slices share tokens and sums are scattered: the gradient of the result of a product whose
@@ -723,6 +763,13 @@ check_gathered(struct row *row, const struct walk *walk, uint32_t before, uint32
     bool whole = (scattered && mw_operator_row(it->operator_)->sums_forward) ||
                  (slices && takes_parts(row, it));
 
+    if (walk->piece == index)
+        return true; /* what comes of the others is the next op's */
+    if (slices && walk->piece != MW_NONE && it->token_chunk == 1 &&
+        !is_summed(row, walk->piece, false))
+        return is_between(row, walk->last_gather, walk->piece, walk->piece_after, index) ||
+               mw_plan_refuse(&check->base, "%s: nothing gathers its slices beside its pieces",
+                              mw_step_label(check, index).text);
     if (!(scattered && it->of_weights) && !whole)
         return true;
     if (whole && before != MW_NONE && is_part_of(row, before, index))
@@ -734,19 +781,26 @@ check_gathered(struct row *row, const struct walk *walk, uint32_t before, uint32
                           mw_step_label(check, index).text);
 }
 
-/* Where slices have parts of all tokens, chunks of these have one sum. */
-static bool
-is_summed(const struct row *row, uint32_t index, bool another_part)
+/* The first of the two ops of a product in pieces, until the next operator comes. */
+static void
+note_piece(const struct row *row, struct walk *walk, uint32_t before, uint32_t index,
+           const struct expected *it)
 {
-    const struct mw_step_shape *shape = &row->check->plan->shape;
-    const struct mw_op *op = &row->check->plan->ops[index];
-    const struct mw_operator_row *it = mw_operator_row(mw_step_work(row->check, index)->operator_);
-    bool backward = op->phase == MW_PHASE_BACKWARD;
-    bool another_chunk = backward && shape->tensor_parts && it->in_token_chunks &&
-                         op->shard + 1 < shape->token_chunks;
+    bool pieces =
+        is_in_pieces(row->check, it->layer, it->operator_, it->phase == MW_PHASE_BACKWARD) &&
+        !it->of_weights;
 
-    return shape->has_decoder && row->check->tp > 1 && !another_part && !another_chunk &&
-           (backward ? it->sums_backward : it->sums_forward);
+    if (pieces && it->token_chunk == 1)
+        return;
+    walk->piece = pieces ? index : MW_NONE;
+    walk->piece_after = before;
+}
+
+static bool
+comes_in_pieces(const struct row *row, const struct walk *walk, const struct expected *it)
+{
+    return walk->piece != MW_NONE && !it->of_weights &&
+           is_in_pieces(row->check, it->layer, it->operator_, it->phase == MW_PHASE_BACKWARD);
 }
 
 static bool
@@ -781,14 +835,15 @@ walk_op(struct row *row, struct walk *walk, uint32_t index)
     bool another = *next < row->count && row->all[*next].operator_ == it->operator_ &&
                    row->all[*next].layer == it->layer && row->all[*next].phase == it->phase &&
                    !row->all[*next].of_weights;
+    note_piece(row, walk, before, index, it);
     if (!of_weights && is_summed(row, index, another))
-        walk->partial = index;
+        walk->partial = walk->piece != MW_NONE && !it->sent ? walk->piece : index;
     if (!of_weights && !check_exchange(row, walk, before, index, it, another))
         return false;
     if (!of_weights)
         note_ring(row, walk, before, index, it);
     return check_gathered(row, walk, before, index, it) && check_marks(row, index, it) &&
-           check_tokens(check, index);
+           check_tokens(check, index, comes_in_pieces(row, walk, it));
 }
 
 static bool
@@ -881,7 +936,8 @@ mw_step_check_compute(struct mw_step_check *check)
                         .exchanging = MW_NONE,
                         .last_exchange = MW_NONE,
                         .ringing = MW_NONE,
-                        .last_pass = MW_NONE};
+                        .last_pass = MW_NONE,
+                        .piece = MW_NONE};
 
     if (shape->has_decoder)
         row.dims = mw_decoder_dims(&shape->decoder);

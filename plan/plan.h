@@ -544,6 +544,9 @@ struct mw_step_shape {
     bool tensor_overlap; /* backward sums up gradients of tensor slices' inputs beside the products
                              * of the weights' gradients, which are ops of their own; of slices that
                              * share tokens it gathers inputs and gradients by ops */
+    bool tensor_pieces;  /* and slices that share tokens compute sliced products in two ops: beside
+                          * one of them tokens come or sums go; the other is the piece that is left,
+                          * the first or the last of as many as there are slices */
     bool tensor_parts;   /* or else tensor slices that share tokens scatter and gather by ops of
                           * their own, at a block's end and the next one's begin, gather products'
                           * inputs again in backward, and sum up gradients of norms' weights */

@@ -93,6 +93,7 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->capped_scores = mw_plan_reader_skip(reader, "capped-scores");
     shape->sequence_parallel = mw_plan_reader_skip(reader, "sequence-parallel");
     shape->tensor_overlap = mw_plan_reader_skip(reader, "tensor-overlap");
+    shape->tensor_pieces = mw_plan_reader_skip(reader, "tensor-pieces");
     shape->tensor_parts = mw_plan_reader_skip(reader, "tensor-parts");
     shape->weights_later = mw_plan_reader_skip(reader, "weights-later");
     shape->updates_beside = mw_plan_reader_skip(reader, "updates-beside");

@@ -194,6 +194,7 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_flag(writer, " capped-scores", shape->capped_scores);
     put_flag(writer, " sequence-parallel", shape->sequence_parallel);
     put_flag(writer, " tensor-overlap", shape->tensor_overlap);
+    put_flag(writer, " tensor-pieces", shape->tensor_pieces);
     put_flag(writer, " tensor-parts", shape->tensor_parts);
     put_flag(writer, " weights-later", shape->weights_later);
     put_flag(writer, " updates-beside", shape->updates_beside);

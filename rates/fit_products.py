@@ -36,7 +36,7 @@ GPUS = {
 # Element types of operands in products.csv, and bytes of an operand; a result has 2.
 TYPES = {"": (("bf16", "fp16"), 2), "fp8_": (("fp8",), 1)}
 # Of the others there are too few points.
-FP8_GPUS = ("H100", "H200", "L40S", "B200", "RTX PRO 6000")
+FP8_GPUS = ("H100", "H200", "L40S", "B200", "GB200", "B300", "GB300", "RTX PRO 6000")
 TILES = ((256, 128, 0), (128, 256, 0), (128, 128, 1), (256, 64, 1), (64, 256, 1), (128, 64, 2),
          (64, 128, 2), (64, 64, 3))
 

@@ -401,8 +401,8 @@ slicing_terms(const struct mw_closed_dims *d, const struct mw_hardware *hw,
         (passes * 2 * d->layers * sum_s + (d->input_gathers + d->gathers_again) * half_s + norms_s +
          parts_s + ends_s);
     out->slicing_beside_s =
-        d->micro_batches *
-        (d->split_backwards * (d->sums_in_halves ? half_s : sum_s) + d->input_gathers * half_s);
+        d->micro_batches * (d->split_backwards * (d->sums_in_halves ? half_s : sum_s) +
+                            (d->input_gathers + d->piece_halves) * half_s);
 }
 
 /* Tokens go to experts on other ranks, and come back. */
@@ -445,7 +445,7 @@ context_terms(const struct mw_closed_dims *d, const struct mw_closed_rates *r,
 static void
 beside_terms(const struct mw_closed_dims *d, struct mw_closed_form *out)
 {
-    double flops = d->split_flops * (d->input_gathers > 0 ? 2 : 1);
+    double flops = d->split_flops * (d->input_gathers > 0 ? 2 : 1) + d->piece_flops;
 
     if (!(flops > 0) && !(d->ring_flops > 0))
         return;

@@ -74,6 +74,8 @@ struct mw_closed_dims {
     double split_flops;      /* with so many FLOPs for each of the two, */
     double input_gathers;    /* and whose inputs are gathered beside the latter; */
     double gathers_again;    /* those whose inputs are gathered before them */
+    double piece_halves;     /* of sums, that run beside pieces of products, */
+    double piece_flops;      /* and what these compute */
     double norm_sums;        /* of norms, whose weights' gradients slices sum up, */
     double norm_bytes;       /* so many in all */
     double exchanges;        /* all-to-alls of a micro-batch's tokens and their gradients, */

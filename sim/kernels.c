@@ -262,6 +262,14 @@ product_s(const struct mw_hardware *hardware, const struct tiling *of,
     return *known_s;
 }
 
+/* Parameters that are in fp8 are no product's to cast: of results and of inputs' gradients they are
+ * the second operand. */
+static bool
+casts_second(const struct mw_hardware *hardware, const struct mw_work_product *p)
+{
+    return !hardware->memory_use.fp8_parameters || p->of == MW_PRODUCT_OF_WEIGHTS;
+}
+
 static double
 tiled_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *work)
 {
@@ -274,8 +282,8 @@ tiled_flops(const struct mw_hardware *hardware, const struct mw_kernel_work *wor
         flops += 2 * m * n * k * count;
         seconds += product_s(hardware, &of, p);
         if (work->fp8)
-            seconds += count * (m * k + k * n) * hardware->fp8_bytes_per_operand /
-                       hardware->gpu_memory_bytes_per_s;
+            seconds += count * (m * k + (casts_second(hardware, p) ? k * n : 0)) *
+                       hardware->fp8_bytes_per_operand / hardware->gpu_memory_bytes_per_s;
     }
     return seconds > 0 ? flops / seconds : of.flops;
 }
@@ -430,7 +438,8 @@ mw_kernel_same_rates(const struct mw_hardware *a, const struct mw_hardware *b)
 {
     return SAME(gpu_multiprocessors) && SAME(tile_flops) && SAME(sustained_share) &&
            SAME(tile_fill) && SAME(tile_shares) && SAME(fp8_tile_flops) && SAME(fp8_tile_fill) &&
-           SAME(fp8_tile_shares) && SAME(fp8_bytes_per_operand) && SAME(gpu_memory_bytes_per_s) &&
+           SAME(fp8_tile_shares) && SAME(fp8_bytes_per_operand) &&
+           SAME(memory_use.fp8_parameters) && SAME(gpu_memory_bytes_per_s) &&
            SAME(gpu_achievable_flops) && SAME(gpu_is_cores) && SAME(matmul_points) &&
            SAME(matmul_dim) && SAME(matmul_flops) && SAME(matmul_forward_share) &&
            SAME(matmul_input_share) && SAME(matmul_weight_share) && SAME(attention_forward_share) &&

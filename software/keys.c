@@ -72,8 +72,8 @@ static const struct mw_profile_key keys[] = {
     {"products", "fp8", "", "whether products of the layers' weights are of fp8 operands", 1, 0, 1,
      true, 0, MW_VALUE_FLAG, AT(fp8), 0, 0, NULL},
     {"products", "fp8_cast_bytes", "bytes",
-     "that making fp8 operands moves, per element and product that it enters", 1, 0.01, 100, true,
-     -1, MW_VALUE_REAL, AT(fp8_bytes_per_operand), 0, 0, NULL},
+     "that making fp8 operands moves, per element and product that it enters", 1, 0, 100, true, -1,
+     MW_VALUE_REAL, AT(fp8_bytes_per_operand), 0, 0, NULL},
     {"attention", "score_forward_bytes", "bytes",
      "that unfused attention moves per score in forward, of 16 bits, without dropout; with "
      "softmax, scale and mask in a kernel that writes what the mask hides: 3",
@@ -139,6 +139,11 @@ static const struct mw_profile_key keys[] = {
      "whether, in backward of a product whose weights are sliced by columns, the sum of its "
      "input's gradient runs beside the product of the weights' gradient",
      1, 0, 1, true, 0, MW_VALUE_FLAG, AT(tensor_overlap), 0, 0, NULL},
+    {"collectives", "tensor_pieces", "",
+     "whether, with tensor_overlap, slices that share tokens compute their products in as many "
+     "pieces as they are, beside which the tokens of the others come or sums of the tokens go; "
+     "default: all tokens are there before a product, and sums begin behind it",
+     1, 0, 1, false, 0, MW_VALUE_FLAG, AT(tensor_pieces), 0, 0, NULL},
     {"collectives", "tensor_parts", "",
      "whether slices that share tokens, without tensor_overlap, keep no more than their parts of "
      "products' inputs, which backward gathers again, and sum up gradients of norms' weights as "

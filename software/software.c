@@ -201,6 +201,7 @@ mw_software_apply(const struct mw_software *software, struct mw_model_uses uses,
         hardware->gpu_collective_sm_share = 1;
     hardware->updates_beside = software->updates_beside;
     hardware->tensor_overlap = software->tensor_overlap;
+    hardware->tensor_pieces = software->tensor_pieces;
     hardware->tensor_parts = software->tensor_parts;
     hardware->memory_use = software->memory;
     apply_caps(software, uses, &hardware->memory_use);

@@ -34,6 +34,8 @@ struct mw_software {
     bool updates_beside; /* backward, each unit once its gradient is final; else at the end */
     bool tensor_overlap; /* inputs' gradients of tensor slices are summed up beside the products of
                           * the weights' gradients; else nothing is computed meanwhile */
+    bool tensor_pieces;  /* and where slices share tokens, their products are in pieces, beside
+                          * which the tokens come or their sums go */
     bool tensor_parts;   /* without that, slices that share tokens gather products' inputs again in
                           * backward, and sum up gradients of norms as they are made */
     /* Over memory, as a multiple of fused kernels'. */

@@ -483,6 +483,28 @@ add_splits(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *di
     }
 }
 
+/* Halves of sums beside all pieces of a product but one. */
+static void
+add_pieces(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *dims)
+{
+    const struct mw_class_info *class = &s->classes[c];
+    double back = (double)class->blocks, share = 1 - 1 / (double)s->tp;
+    double forth = back + (double)mw_sizing_recomputed_blocks(s, c);
+
+    for (int i = 0; mw_class_is_of_layers(c) && i < class->operator_count; i++) {
+        const struct mw_operator_info *info = &class->operators[i];
+        double of_input = (double)(info->backward_flops - info->trained * info->forward_flops);
+        if (mw_sizing_in_pieces(s, info->operator_, false)) {
+            dims->piece_halves += forth;
+            dims->piece_flops += forth * share * (double)info->forward_flops;
+        }
+        if (mw_sizing_in_pieces(s, info->operator_, true)) {
+            dims->piece_halves += back;
+            dims->piece_flops += back * share * of_input;
+        }
+    }
+}
+
 /* Norms whose weights' gradients slices sum up. */
 static void
 add_norm_sums(const struct mw_sizing *s, enum mw_class c, struct mw_closed_dims *dims)
@@ -609,6 +631,7 @@ dimensions_of(const struct mw_sizing *s, const struct mw_hardware *hardware, boo
         int before = block->shape_count;
         add_class(s, hardware, c, tiled, block);
         add_splits(s, c, dims);
+        add_pieces(s, c, dims);
         add_end_sums(s, c, dims);
         add_norm_sums(s, c, dims);
         add_exchanges(s, c, dims);

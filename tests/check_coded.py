@@ -131,6 +131,13 @@ def check_fp8(box):
         of_copies = weights * (2 if scales == 0 else 1)
         if abs(both - alone - (of_copies - scales)) > 0.001 * weights:
             yield f"{machine}: {alone} bytes for parameters in fp8 alone, {both} beside others"
+    # Of three products with weights, one casts none of these.
+    line = LLAMA.replace("-H h100", "-H dgx-b200") + \
+        " --matmul-dtype fp8 --set software.products.fp8_cast_bytes=20"
+    cast, made = (ask(box, f"{line} --set software.memory.fp8_parameters={has}")["step_time_s"]
+                  for has in ("false", "true"))
+    if not 1.05 < cast / made < 2:
+        yield f"{cast} s with weights that are cast, {made} s with parameters in fp8"
     planned = box.run(f"plan {LLAMA} --matmul-dtype fp8 -o plan.txt")
     if planned.status or " fp8" not in (box.folder / "plan.txt").read_text("utf-8"):
         yield f"not in the plan: {planned.err}"

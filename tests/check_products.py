@@ -14,6 +14,8 @@ import fit_products  # noqa: E402
 
 PROFILES = {("H100", "fp8_"): "dgx-h100", ("H200", "fp8_"): "hgx-h200", ("L40S", "fp8_"): "l40s",
             ("B200", "fp8_"): "dgx-b200", ("RTX PRO 6000", "fp8_"): "rtx-pro-6000",
+            ("GB200", "fp8_"): "gb200-nvl72", ("B300", "fp8_"): "aws-p6-b300-48xlarge",
+            ("GB300", "fp8_"): "gb300-nvl72",
             ("V100", ""): "dgx2"}
 
 

@@ -62,6 +62,7 @@ KEYS = {
     "collectives.blocking": ("true", IDEAL, 1),
     "collectives.hop_us": ("500", IDEAL, 1),
     "collectives.tensor_overlap": ("false", SLICED, 1),
+    "collectives.tensor_pieces": ("false", SLICED, 1),
     "collectives.gather_passes": ("20", IDEAL, 1),
     "collectives.reduce_passes": ("20", IDEAL, 1),
     "collectives.gather_kernels": ("20", IDEAL, 1),
@@ -190,7 +191,7 @@ def check_key(box, key, value, question, sign):
                         "collectives.reduces_at_end", "collectives.all_reduces_at_end",
                         "collectives.stage_scatter", "collectives.stages_block",
                         "collectives.gradient_type",
-                        "collectives.tensor_overlap",
+                        "collectives.tensor_overlap", "collectives.tensor_pieces",
                         "collectives.tensor_parts"):  # ideal has another plan, or it too
         yield f"{key}: ideal {after.get('ideal_step_time_s')} s, not {before['step_time_s']} s"
 

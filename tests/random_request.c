@@ -444,6 +444,7 @@ draw_slices(struct random_request *request)
     struct mw_settings *s = &request->settings;
 
     request->hardware.tensor_overlap = request->seed % 3 != 0;
+    request->hardware.tensor_pieces = request->seed % 5 < 2;
     request->hardware.tensor_parts = request->seed % 2;
     random_request_update(&request->hardware, request->seed);
     if (s->tp > 1 && s->seq % s->tp == 0)

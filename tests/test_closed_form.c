@@ -253,6 +253,7 @@ draw_request(struct random_request *request, guint32 seed)
     request->hardware = test_hardware("flat-test");
     request->hardware.gpu_flash_attention = pick(random, 0, 1);
     request->hardware.tensor_overlap = seed % 3 > 0;
+    request->hardware.tensor_pieces = seed % 5 < 2;
     request->hardware.tensor_parts = seed % 2;
     request->hardware.reduced_type = (int)(seed / 3 % MW_REDUCED_TYPE_COUNT);
     random_request_update(&request->hardware, seed);

@@ -214,6 +214,7 @@ ask_for_slices(struct random_request *request)
     s->overlap = true;
     s->serialize = false;
     request->hardware.gpu_collective_sm_share = 0.25 * (request->seed % 5);
+    request->hardware.tensor_pieces = false;
     request->hardware.tensor_parts = false; /* which gathers as much, and needs more room */
 }
 
@@ -249,11 +250,47 @@ test_tensor_overlap(void)
     g_assert_cmpint(faster, >, plans / 2);
 }
 
+/* The same is computed and sent where products are in pieces, each a kernel, and in less time if a
+ * piece is as fast as the whole. */
+static void
+test_tensor_pieces(void)
+{
+    int plans = 0, faster = 0;
+
+    for (guint32 seed = 220000; plans < PLANS / 5; seed++) {
+        struct random_request request;
+        int64_t moved_ns;
+        random_request_init(&request, seed);
+        ask_for_slices(&request);
+        request.settings.sequence_parallel = 1;
+        request.settings.tiles = 1;
+        request.hardware.gpu_collective_sm_share = 0;
+        request.hardware.gpu_launch_s = 0;
+        request.hardware.gpu_multiprocessors = request.hardware.matmul_points = 0;
+        struct done whole = run_request(&request, true, &moved_ns);
+        request.hardware.tensor_pieces = true;
+        struct done pieces = run_request(&request, true, &moved_ns);
+        if (!whole.step_ns || pieces.ops == whole.ops)
+            continue;
+        g_assert_cmpint(pieces.flops, ==, whole.flops);
+        g_assert_cmpint(pieces.bytes, ==, whole.bytes);
+        g_assert_cmpint(pieces.launches, >, whole.launches);
+        g_assert_cmpint(pieces.fabric_bytes + pieces.regathered_bytes, ==,
+                        whole.fabric_bytes + whole.regathered_bytes);
+        /* Halves of sums that have moved may meet other transfers there. */
+        g_assert_cmpint(pieces.step_ns, <=, whole.step_ns + whole.step_ns / 50 + pieces.ops);
+        faster += pieces.step_ns < whole.step_ns;
+        plans++;
+    }
+    g_assert_cmpint(faster, >, plans / 2);
+}
+
 int
 main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/engine-bounds/invariant-5/overlapping-plans", test_overlapping_plans);
     g_test_add_func("/engine-bounds/tensor-overlap", test_tensor_overlap);
+    g_test_add_func("/engine-bounds/tensor-pieces", test_tensor_pieces);
     return g_test_run();
 }

@@ -42,9 +42,31 @@ def held_out(row):
     return int(digest[0], 16) % 2 == 1
 
 
+# What rows of 2024 leave out, their configurations say: stretches of a stage, and whether products
+# are in pieces beside collectives (NVIDIA/NeMo-Framework-Launcher@26e42fa,
+# launcher_scripts/conf/training/llama and gpt3: virtual_pipeline_model_parallel_size,
+# ub_tp_comm_overlap; no layers are recomputed; peft/llama/sft.yaml: null, False).
+OF_2024 = {("LLAMA2-13B", "pre-training"): (10, False), ("LLAMA2-70B", "pre-training"): (5, True),
+           ("LLAMA3-70B", "pre-training"): (5, True), ("GPT3-175B", "pre-training"): (6, False),
+           ("LLAMA2-13B", "SFT"): (1, False), ("LLAMA2-70B", "SFT"): (1, False)}
+
+
+def of_2024(row):
+    task = re.search(r"\btask=([\w-]+)", row["other"])
+    nemo = row["source"] in ("NeMo-Launcher", "NeMo-docs")
+    return OF_2024.get((row["model"], task.group(1))) if nemo and task else None
+
+
 def virtual_stages(row):
     found = re.search(r"\bVP=(\d+)", row["other"])
-    return int(found.group(1)) if found else 1
+    if found:
+        return int(found.group(1))
+    return of_2024(row)[0] if of_2024(row) else 1
+
+
+def pieces(row):
+    apart = of_2024(row) and not of_2024(row)[1]
+    return ["--set", "software.collectives.tensor_pieces=false"] if apart else []
 
 
 def left_out(row):
@@ -108,8 +130,10 @@ def options(row):
 
 def recomputed(row):
     """Recipes of Llama recompute nothing, but with nvfp4 (Megatron-Bridge, scripts/performance/
-    configs/llama); of the others, as much as memory asks for."""
+    configs/llama), nor do those of 2024 for pretraining; of the others, as much as memory asks
+    for."""
     recipe = row["source"] == "Megatron-Bridge" and row["model"].startswith("LLAMA")
+    recipe = recipe or (of_2024(row) and virtual_stages(row) > 1)
     return ["--activation-checkpoint-interval", "0"] if recipe else run.recomputed(row)
 
 
@@ -120,7 +144,7 @@ LEAST = [*run.KEPT_ONCE, "--set", "software.memory.allocator_loss=0"]
 def predict(row):
     """tokens/s per GPU: by ideal software, by the row's, its slow and its fast end; and whether it
     fits with the least memory alone."""
-    software = [run.software_of(row), *run.used(row)]
+    software = [run.software_of(row), *run.used(row), *pieces(row)]
     # Ideal software reduces gradients in fp32 and has no parameters in fp8: its time alone counts.
     ideal_software = ["ideal", "--set", "gpu.memory_gib=2000"]
     try:

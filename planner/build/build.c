@@ -322,6 +322,7 @@ shape_of(const struct mw_sizing *sizing)
         .commits = s->commit == 1,
         .sequence_parallel = s->sequence_parallel == 1,
         .tensor_overlap = mw_sizing_tensor_overlap(sizing),
+        .tensor_pieces = mw_sizing_tensor_pieces(sizing),
         .tensor_parts = mw_sizing_tensor_parts(sizing),
         .weights_later = mw_settings_weights_later(s),
         .updates_beside = mw_settings_update_beside(s),

@@ -7,6 +7,10 @@
  * sum is scattered; the input, of which each slice has kept its tokens, is gathered again beside
  * the first op, and the gradient before a product whose weights are sliced by rows.
  *
+ * Products in pieces are in two ops too: what comes of other slices' tokens comes beside all pieces
+ * but the last, which waits for it, and what goes to them goes beside all but the first, behind
+ * which it starts (Transformer Engine, userbuffers: ring_exchange).
+ *
  * Ranks that share sequences pass keys and values around a ring beside attention, which in forward
  * has an op of its own for the last block that comes (Liu et al., arXiv 2310.01889, Sec. 3), in
  * backward with their gradients; or all-to-alls before attention and behind it give each whole
@@ -438,6 +442,86 @@ compute_last_block(struct builder *b, const struct visit *v, const struct comput
     use_operands_of_weights(b, v);
 }
 
+/* Whether the operator is computed in pieces: none of a tensor in tiles. */
+static bool
+in_pieces(const struct builder *b, const struct visit *v, const struct computed *it)
+{
+    const struct mw_unit *unit = &b->sizing->classes[v->class_].units[v->unit];
+    bool whole_tensor = it->turn != unit->tiled || unit->tiles == 1;
+
+    return whole_tensor &&
+           mw_sizing_in_pieces(b->sizing, it->info->operator_, v->phase == MW_PHASE_BACKWARD);
+}
+
+/* What the others have, beside the pieces that are there. */
+static uint32_t
+gather_beside(struct builder *b, const struct visit *v, const struct computed *it)
+{
+    uint32_t gather = gather_input(b, v, it);
+
+    if (it->first && b->stage_input != MW_NONE)
+        mw_build_after(b, b->states[b->stage_input].writer);
+    return gather;
+}
+
+/* The second op of an operator in pieces. */
+static void
+compute_piece(struct builder *b, const struct visit *v, const struct computed *it,
+              struct identity id, enum pass pass, uint32_t after)
+{
+    uint32_t slot = own_activations(b, v), before = activations_before(b, v);
+
+    id.shard = 1;
+    mw_build_op(b, LANE_COMPUTE, mw_work_compute(b, v->class_, it->number, pass, it->tiles, 0), id);
+    mw_build_after(b, after);
+    if (v->param_slot[it->turn] != MW_NONE && it->has_params)
+        mw_build_use(b, v->param_slot[it->turn], MW_USE_READ, MW_ROLE_PARAMETER);
+    if (it->has_params && !mw_dtype_row(it->info->weights)->computes)
+        mw_build_use(b, b->slots[MW_BUFFER_WIDENED].first, MW_USE_DEFINE, MW_ROLE_WIDENED);
+    if (before != MW_NONE)
+        mw_build_use(b, before, MW_USE_READ, MW_ROLE_INPUT);
+    mw_build_use(b, slot, MW_USE_MODIFY, MW_ROLE_OUTPUT);
+    use_rooms(b, v, false);
+}
+
+/* Forward begins with all pieces but one where the others' tokens come, and with one where sums go,
+ * though what a stage sends is summed up behind all of them; backward, of a product whose weights
+ * are sliced by rows, begins with all but one. */
+static void
+compute_in_pieces(struct builder *b, const struct visit *v, const struct computed *it,
+                  struct gradients *gradients)
+{
+    struct identity id = {v->phase, v->layer, v->micro_batch, it->tile, v->chunk};
+    bool backward = v->phase == MW_PHASE_BACKWARD;
+    bool sums = !backward && needs_sum(b, v, it->info->operator_);
+    uint32_t beside = sums ? MW_NONE : gather_beside(b, v, it);
+    enum pass first = backward ? PASS_BACK_OF_PIECES : sums ? PASS_OF_PIECE : PASS_OF_PIECES;
+    enum pass second = backward ? PASS_BACK_OF_PIECE : sums ? PASS_OF_PIECES : PASS_OF_PIECE;
+    bool sends = it->last && b->stage_output != MW_NONE;
+    struct computed begin = *it;
+
+    begin.last = false;
+    mw_build_op(b, LANE_COMPUTE,
+                mw_work_compute(b, v->class_, it->number, first, it->tiles,
+                                coded_bytes(b, v, it->number, it->tiles, it->checkpoint)),
+                id);
+    mw_build_after(b, b->compute_wait);
+    b->compute_wait = MW_NONE;
+    use_operands(b, v, &begin);
+    if (sums && !sends) {
+        uint32_t piece = b->newest;
+        b->compute_wait = slicing_op(b, v, MW_OP_REDUCE_SCATTER, it->info->operator_);
+        mw_build_after(b, piece);
+    }
+    compute_piece(b, v, it, id, second, beside);
+    if (backward)
+        use_gradient(b, it, gradients);
+    mw_stage_use(b, false, it->last);
+    if (sums && sends)
+        sum_slices(b, v, it->info->operator_, own_activations(b, v), it->last);
+    b->activation_turns[mw_visit_place(b, v) % b->activation_sets] += backward ? -1 : 1;
+}
+
 static uint32_t
 work_of(struct builder *b, const struct visit *v, const struct computed *it, bool splits)
 {
@@ -472,6 +556,10 @@ compute_operator(struct builder *b, struct visit *v, const struct computed *it,
     bool rings = mw_sizing_rings(b->sizing, info->operator_);
     uint32_t input = MW_NONE, pass = MW_NONE;
 
+    if (in_pieces(b, v, it)) {
+        compute_in_pieces(b, v, it, gradients);
+        return;
+    }
     if (begins && comes)
         exchange_before(b, v, info->operator_, comes);
     if (rings)

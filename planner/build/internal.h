@@ -47,6 +47,10 @@ enum pass {
     PASS_OF_WEIGHTS,
     PASS_OF_BLOCKS, /* of attention, with all blocks of keys but the last one that comes, */
     PASS_OF_LAST_BLOCK,
+    PASS_OF_PIECES, /* forward, or of the input's gradient, in as many pieces as slices but one; */
+    PASS_OF_PIECE,  /* that one */
+    PASS_BACK_OF_PIECES,
+    PASS_BACK_OF_PIECE, /* and the gradients of the weights */
     PASS_COUNT
 };
 

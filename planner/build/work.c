@@ -198,6 +198,33 @@ take_blocks(struct mw_work *work, const struct mw_sizing *sizing, bool last)
     work->launches = last ? kernels : work->launches - kernels;
 }
 
+/* Of as many pieces of the tokens as there are slices all but one, or that one and, of backward,
+ * the gradients of the weights. */
+static void
+take_pieces(struct mw_work *work, const struct mw_sizing *sizing,
+            const struct mw_operator_info *info, bool backward, bool one)
+{
+    bool weights = backward && info->trained;
+    int64_t slices = sizing->tp, others = slices - 1;
+    int64_t flops = (work->flops - (weights ? info->forward_flops : 0)) / slices * others;
+    int64_t bytes = (work->bytes - (weights ? info->weight_bytes : 0)) / slices * others;
+    uint32_t of_weights = weights ? info->product_count : 0;
+    uint32_t kernels = work->launches - MIN(of_weights, work->launches);
+    uint32_t count =
+        backward ? mw_operator_gradient_products(info, false, work->products) : work->product_count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        work->products[i].m = MAX(1, work->products[i].m / slices);
+        work->products[i].count *= one ? 1 : others;
+    }
+    if (one && weights)
+        count += mw_operator_gradient_products(info, true, work->products + count);
+    work->product_count = count;
+    work->flops = one ? work->flops - flops : flops;
+    work->bytes = one ? work->bytes - bytes : bytes;
+    work->launches = one ? work->launches : kernels * (uint32_t)others;
+}
+
 /* Later they read again what a norm keeps and the gradient of its result. */
 static void
 add_norms(struct mw_work *work, const struct mw_operator_info *info, int64_t parts)
@@ -223,7 +250,10 @@ plain_compute(struct builder *b, enum mw_class class, int operator_, enum pass p
     const struct mw_operator_info *info = &b->sizing->classes[class].operators[operator_];
     struct cut cut = {tiles, mw_sizing_token_parts(b->sizing, info->operator_)};
     int64_t parts = cut.tiles * cut.chunks;
-    bool backward = pass == PASS_BACKWARD || pass == PASS_OF_INPUT || pass == PASS_OF_WEIGHTS;
+    bool back_in_pieces = pass == PASS_BACK_OF_PIECES || pass == PASS_BACK_OF_PIECE;
+    bool one_piece = pass == PASS_OF_PIECE || pass == PASS_BACK_OF_PIECE;
+    bool backward =
+        pass == PASS_BACKWARD || pass == PASS_OF_INPUT || pass == PASS_OF_WEIGHTS || back_in_pieces;
 
     if (*cached != MW_NONE)
         return *cached;
@@ -242,6 +272,8 @@ plain_compute(struct builder *b, enum mw_class class, int operator_, enum pass p
         take_half(&work, info, pass == PASS_OF_WEIGHTS, cut);
     if (pass == PASS_OF_BLOCKS || pass == PASS_OF_LAST_BLOCK)
         take_blocks(&work, b->sizing, pass == PASS_OF_LAST_BLOCK);
+    if (back_in_pieces || one_piece || pass == PASS_OF_PIECES)
+        take_pieces(&work, b->sizing, info, backward, one_piece);
     if (pass == PASS_OF_WEIGHTS && mw_sizing_weights_later(b->sizing, info))
         add_norms(&work, info, parts);
     draw(b, &draws, MW_CHANNEL_SM, ALL_MULTIPROCESSORS);

@@ -97,6 +97,15 @@ gradient_ops(const struct mw_sizing *s, const struct mw_unit_tensor *tensor, enu
     return ops * tensor->tiles;
 }
 
+static bool
+is_tiled(const struct passage *p, int operator_)
+{
+    const struct mw_unit_tensor *tiled = &p->class->tensors[p->unit->first_tensor + p->unit->tiled];
+
+    return p->unit->tiles > 1 && operator_ >= tiled->first &&
+           operator_ < tiled->first + tiled->count;
+}
+
 /* Sums of tensor slices in a pass, and what backward has beside them. */
 static int64_t
 slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
@@ -107,6 +116,7 @@ slicing_ops(const struct mw_sizing *s, const struct passage *p, bool backward)
         const struct mw_operator_info *info = &p->class->operators[i];
         ops += mw_sizing_all_reduces(info->operator_, backward) *
                mw_sizing_sum_parts(s, info->operator_);
+        ops += !is_tiled(p, i) && mw_sizing_in_pieces(s, info->operator_, backward);
         if (backward)
             ops += mw_sizing_splits_backward(s, info) + mw_sizing_gathers_input(s, info) +
                    mw_sizing_gathers_gradient(s, info->operator_) + mw_sizing_sums_norm(s, info);

@@ -194,9 +194,9 @@ mw_sizing_all_reduces(enum mw_operator operator_, bool backward)
 int64_t
 mw_sizing_sum_parts(const struct mw_sizing *sizing, enum mw_operator operator_)
 {
-    return mw_sizing_tensor_parts(sizing) && operator_ != MW_OPERATOR_LOSS
-               ? 1
-               : mw_sizing_token_parts(sizing, operator_);
+    bool whole = mw_sizing_tensor_parts(sizing) || mw_sizing_tensor_pieces(sizing);
+
+    return whole && operator_ != MW_OPERATOR_LOSS ? 1 : mw_sizing_token_parts(sizing, operator_);
 }
 
 int64_t
@@ -223,6 +223,24 @@ mw_sizing_tensor_overlap(const struct mw_sizing *sizing)
            !mw_settings_weights_later(&sizing->settings);
 }
 
+/* Pieces are of whole products of all tokens: no experts, who have tokens of their own. */
+bool
+mw_sizing_tensor_pieces(const struct mw_sizing *sizing)
+{
+    return mw_sizing_tensor_overlap(sizing) && sizing->shape.sequence_parallel &&
+           sizing->hardware->tensor_pieces && !sizing->model->experts &&
+           sizing->tokens % sizing->tp == 0 && !mw_settings_keeps_whole(&sizing->settings) &&
+           !mw_settings_layer_order(&sizing->settings);
+}
+
+bool
+mw_sizing_in_pieces(const struct mw_sizing *sizing, enum mw_operator operator_, bool backward)
+{
+    return mw_sizing_tensor_pieces(sizing) && is_of_layers(operator_) &&
+           (mw_sizing_all_reduces(operator_, false) ||
+            (!backward && mw_sizing_all_reduces(operator_, true)));
+}
+
 bool
 mw_sizing_tensor_parts(const struct mw_sizing *sizing)
 {
@@ -235,13 +253,15 @@ mw_sizing_scatters_sum(const struct mw_sizing *sizing, enum mw_operator operator
 {
     bool overlaps = backward && mw_sizing_tensor_overlap(sizing) && sizing->shape.sequence_parallel;
 
-    return operator_ != MW_OPERATOR_LOSS && (overlaps || mw_sizing_tensor_parts(sizing));
+    return operator_ != MW_OPERATOR_LOSS &&
+           (overlaps || mw_sizing_tensor_parts(sizing) || mw_sizing_tensor_pieces(sizing));
 }
 
 bool
 mw_sizing_gathers_result(const struct mw_sizing *sizing, enum mw_operator operator_)
 {
-    return mw_sizing_tensor_parts(sizing) && mw_sizing_all_reduces(operator_, true);
+    return (mw_sizing_tensor_parts(sizing) || mw_sizing_tensor_pieces(sizing)) &&
+           mw_sizing_all_reduces(operator_, true);
 }
 
 bool

@@ -558,6 +558,11 @@ int64_t mw_sizing_sum_parts(const struct mw_sizing *sizing, enum mw_operator ope
 /* Whether backward sums up the gradients of tensor slices' inputs beside the products of the
  * weights' gradients. */
 bool mw_sizing_tensor_overlap(const struct mw_sizing *sizing);
+/* Whether with that slices share tokens, whose products are in pieces (Transformer Engine,
+ * userbuffers): tokens come, or sums of them go, piece by piece beside them. */
+bool mw_sizing_tensor_pieces(const struct mw_sizing *sizing);
+/* Whether the operator's pass is in pieces then. */
+bool mw_sizing_in_pieces(const struct mw_sizing *sizing, enum mw_operator operator_, bool backward);
 /* Whether, without that, slices share tokens, and scatter and gather by ops of their own
  * (Korthikanti et al., arXiv 2205.05198, Sec. 4.2.2): sums are scattered, and what the next sliced
  * operator needs is gathered before it. */
