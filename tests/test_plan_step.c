@@ -324,6 +324,69 @@ change_homes(const struct mw_plan *plan)
         }
 }
 
+/* Lanes are those of their ops' kinds: no other kind of lane takes an op, and no two are one. */
+static void
+change_lanes(const struct mw_plan *plan)
+{
+    for (uint32_t op = 0; op < plan->op_count; op++)
+        for (uint32_t l = 0; l < plan->lane_count; l++) {
+            struct mw_plan *it = copy(plan);
+            bool same = plan->lanes[l].kind == plan->lanes[plan->ops[op].lane].kind;
+            it->ops[op].lane = (uint16_t)l;
+            g_assert_true(same || is_refused(it));
+            if (same)
+                mw_plan_free(it);
+        }
+    for (uint32_t l = 0; l < plan->lane_count; l++)
+        for (uint32_t other = 0; other < plan->lane_count; other++) {
+            struct mw_plan *it = copy(plan);
+            bool one = false;
+            it->lanes[l].index = plan->lanes[other].index;
+            for (uint32_t i = 0; i < plan->lane_count; i++)
+                one |= i != l && plan->lanes[i].kind == plan->lanes[l].kind &&
+                       plan->lanes[i].index == plan->lanes[other].index;
+            g_assert_true(is_refused(it) == one);
+        }
+}
+
+static void
+test_lanes(void)
+{
+    for_small_plans(715000, change_lanes);
+}
+
+/* Stages agree on the norm in lanes of one index, and what goes one way has one lane. */
+static void
+test_stages_lanes(void)
+{
+    int looked = 0;
+
+    for (guint32 seed = 716000; looked < SMALL_PLANS; seed++) {
+        struct random_request request;
+        random_request_init(&request, seed);
+        ask_for(&request, STAGES);
+        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
+        const struct mw_sizing *sizing = found ? found->pdata[0] : NULL;
+        struct mw_plan *plan = sizing && sizing->fits ? mw_build_plan(sizing) : NULL;
+        if (plan && plan->program_count > 1 && plan->op_count <= SMALL_OPS) {
+            g_assert_false(is_refused(copy(plan)));
+            for (uint32_t op = 0; op < plan->op_count; op++) {
+                const struct mw_work *work = &plan->works[plan->ops[op].work];
+                bool hops = work->kind == MW_OP_SEND && plan->ops[op].micro_batch == 1;
+                if (work->kind != MW_OP_AGREE && !hops)
+                    continue;
+                struct mw_plan *it = copy(plan);
+                const struct mw_lane *was = &plan->lanes[plan->ops[op].lane];
+                it->ops[op].lane = (uint16_t)mw_plan_add_lane(
+                    it, (struct mw_lane){was->program, was->kind, 9, 1, 0});
+                g_assert_true(is_refused(it));
+            }
+            looked++;
+        }
+        mw_plan_free(plan);
+    }
+}
+
 static void
 test_shapes(void)
 {
@@ -696,6 +759,8 @@ main(int argc, char **argv)
     g_test_add_func("/plan-step/every-op-is-needed", test_every_op_is_needed);
     g_test_add_func("/plan-step/orders-are-needed", test_orders_are_needed);
     g_test_add_func("/plan-step/shapes", test_shapes);
+    g_test_add_func("/plan-step/lanes", test_lanes);
+    g_test_add_func("/plan-step/lanes/stages", test_stages_lanes);
     g_test_add_func("/plan-step/homes", test_homes);
     g_test_add_func("/plan-step/slots", test_slots);
     g_test_add_func("/plan-step/weights-later", test_weights_later);
