@@ -189,6 +189,8 @@ replicas(const struct memwall_question *question, const struct mw_question *out)
     int64_t gpus = open && question->ranks ? question->ranks : s->nodes * per_node;
     int64_t of_model = s->tp * s->pp;
 
+    if (mw_settings_takes_turns(s))
+        return 1;
     return gpus % of_model ? 0 : gpus / of_model;
 }
 
