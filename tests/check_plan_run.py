@@ -179,8 +179,8 @@ def check_lanes(box):
                              capture_output=True, text=True, check=False)
         if "no op has ended" in ran.stderr or ran.returncode not in (0, 2):
             yield f"{what}: status {ran.returncode}: {ran.stderr[-300:]}"
-    box.write("changed.txt", "\n".join(lines + [""]).replace("collective index 0", "collective index 2",
-                                                           1))
+    text = "\n".join([*lines, ""])
+    box.write("changed.txt", text.replace("collective index 0", "collective index 2", 1))
     yield from refused(box.run("simulate changed.txt"),
                        ["changed.txt: line ", "ranks meet in lanes of one index"])
 
