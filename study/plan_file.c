@@ -110,8 +110,8 @@ mw_plan_file_blame(const char *path, GError **error)
         g_prefix_error(error, "%s: ", path);
 }
 
-/* The rest of the line that begins with a word, and the number of that line.  Reads only the head: a
- * plan may be large. */
+/* The rest of the line that begins with a word, and the number of that line.  Reads only the head:
+ * a plan may be large. */
 static char *
 read_name(const char *path, const char *word, int *line)
 {

@@ -143,8 +143,8 @@ def check_plan_file(box):
 
 
 def check_plan_machine(box):
-    """What was set of a plan's machine is in its file; a machine that it does not tell is asked for,
-    and none is measured in its place."""
+    """What was set of a plan's machine is in its file; a machine that it does not tell is asked
+    for, and none is measured in its place."""
     line = f"{FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4 --software ideal"
     line += " --set gpu.memory_gib=1.5 --set nvme.read_gb_per_s=1"
     box.run(f"plan {line} -o set.plan")

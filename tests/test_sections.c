@@ -239,6 +239,18 @@ compare(const struct mw_sizing *sizing, struct mw_folds folds, struct counts *co
     mw_plan_free(flat);
 }
 
+/* Many micro-batches. */
+static void
+ask_for_micro_batches(struct random_request *request, guint32 seed)
+{
+    random_request_init(request, seed);
+    request->settings.unfold = false;
+    request->settings.layer_order = false; /* which no section says */
+    request->settings.whole_checkpoints = false;
+    request->settings.global_batch = MW_AUTO;
+    request->settings.grad_accum = 12 + seed % 400;
+}
+
 static void
 test_random_requests(void)
 {
@@ -248,12 +260,7 @@ test_random_requests(void)
         struct random_request request;
         g_autoptr(GPtrArray) found = NULL;
 
-        random_request_init(&request, seed);
-        request.settings.unfold = false;
-        request.settings.layer_order = false; /* which no section says */
-        request.settings.whole_checkpoints = false;
-        request.settings.global_batch = MW_AUTO;
-        request.settings.grad_accum = 12 + seed % 400;
+        ask_for_micro_batches(&request, seed);
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);
         if (!sizing || mw_sizing_op_count(sizing) > OPS_MAX)
             continue;
@@ -263,6 +270,25 @@ test_random_requests(void)
     g_test_message("%d compared, %d ordered, %d folded, %d skipped rounds, %d by the mean",
                    counts.compared, counts.ordered, counts.folded, counts.skipped, counts.by_mean);
     g_assert_cmpint(counts.folded, >=, counts.compared * 9 / 10);
+}
+
+/* One request among very many whose folded plan once differed. */
+static void
+test_found(void)
+{
+    static const guint32 seeds[] = {31012771};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(seeds); i++) {
+        struct counts counts = {0};
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+
+        ask_for_micro_batches(&request, seeds[i]);
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        g_assert_nonnull(sizing);
+        random_request_name(&request);
+        compare(sizing, (struct mw_folds){.micro_batches = true}, &counts);
+    }
 }
 
 /* Many layers, with what a section can say of them. */
@@ -675,6 +701,7 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/sections/random-requests", test_random_requests);
+    g_test_add_func("/sections/found", test_found);
     g_test_add_func("/sections/random-layers", test_random_layers);
     g_test_add_func("/sections/clipping", test_clipping);
     g_test_add_func("/sections/groups", test_groups);
