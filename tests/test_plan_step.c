@@ -4,6 +4,7 @@
 
 #include "config.h"
 #include "plan/internal.h"
+#include "plan/optimizers.h"
 #include "planner/build/build.h"
 #include "planner/sizing/sizing.h"
 #include "tests/cases.h"
@@ -322,6 +323,42 @@ change_homes(const struct mw_plan *plan)
                 changed->first_tensor = (changed->first_tensor + 1) % plan->tensor_count;
             g_assert_true(is_refused(it));
         }
+}
+
+/* An optimizer without state leaves none to be written, to drives or on its way there. */
+static void
+test_no_state(void)
+{
+    static const int stateless[] = {MW_OPTIMIZER_SGD_PURE,
+                                                  MW_OPTIMIZER_ADAFACTOR_PURE};
+    int looked = 0, commits = 0;
+
+    for (guint32 seed = 718000; looked < SMALL_PLANS; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+        random_request_init(&request, seed);
+        ask_for(&request, DECODER);
+        request.settings.unfold = false;
+        request.settings.optimizer = stateless[seed % 2];
+        request.settings.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+        request.settings.placement[MW_STATE_OPTIMIZER] =
+            (struct mw_placement){.count = 1, .part = {{MW_TIER_NVME, INT64_MAX, 0}}};
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        struct mw_plan *plan = sizing ? mw_build_plan(sizing) : NULL;
+        if (plan && plan->op_count <= 4 * SMALL_OPS) {
+            g_assert_cmpint(mw_sizing_op_count(sizing), ==, plan->op_count);
+            for (uint32_t op = 0; op < plan->op_count; op++) {
+                const struct mw_work *work = &plan->works[plan->ops[op].work];
+                bool writes = work->kind == MW_OP_NVME_WRITE || work->kind == MW_OP_D2H;
+                g_assert_true(!writes || work->bytes > 0);
+            }
+            g_assert_false(is_refused(copy(plan)));
+            commits += sizing->settings.commit == 1;
+            looked++;
+        }
+        mw_plan_free(plan);
+    }
+    g_assert_cmpint(commits, >, 0);
 }
 
 /* Lanes are those of their ops' kinds: no other kind of lane takes an op, and no two are one. */
@@ -759,6 +796,7 @@ main(int argc, char **argv)
     g_test_add_func("/plan-step/every-op-is-needed", test_every_op_is_needed);
     g_test_add_func("/plan-step/orders-are-needed", test_orders_are_needed);
     g_test_add_func("/plan-step/shapes", test_shapes);
+    g_test_add_func("/plan-step/no-state", test_no_state);
     g_test_add_func("/plan-step/lanes", test_lanes);
     g_test_add_func("/plan-step/lanes/stages", test_stages_lanes);
     g_test_add_func("/plan-step/homes", test_homes);
