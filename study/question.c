@@ -1,6 +1,7 @@
 /* What a question does not say, and what its plans say of it. */
 #include <string.h>
 
+#include "hardware/composed.h"
 #include "planner/settings/strategies.h"
 #include "study/study.h"
 
@@ -107,14 +108,16 @@ profile_text(const char *called, const struct mw_profile *profile)
     return g_strconcat(called, *keys ? SET : "", set, NULL);
 }
 
-/* The name of a machine, or the path of its file where that is not what the name leads to. */
+/* The name of a machine, composed of parts or not, or the path of its file where that is not what
+ * the name leads to. */
 static const char *
 machine_called(const struct mw_profile *machine)
 {
     const char *name = mw_profile_name(machine), *called = mw_profile_called(machine);
     g_autofree char *path = strcmp(name, called) ? mw_profile_path(&mw_hwprofile_kind, name) : NULL;
 
-    return strcmp(name, called) && g_strcmp0(path, called) ? called : name;
+    return strcmp(name, called) && !mw_machine_is_composed(name) && g_strcmp0(path, called) ? called
+                                                                                            : name;
 }
 
 char *

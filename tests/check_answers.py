@@ -153,6 +153,12 @@ def check_plan_machine(box):
     for key in ("step_time_s", "peak_bytes", "tiers", "range", "lanes"):
         if read[key] != asked[key]:
             yield f"{key}: {read[key]}, asked {asked[key]}"
+    line = "-m gpt2 -H 2xrtx4090,ram=64 -s zero-offload --batch 1 --set gpu.memory_gib=12"
+    box.run(f"plan {line} -o parts.plan")
+    asked, read = (answer_of(box.run(f"simulate {words} --json").out)
+                   for words in (line, "parts.plan"))
+    if read["step_time_s"] != asked["step_time_s"]:
+        yield f"of parts: {read['step_time_s']}, asked {asked['step_time_s']}"
     box.write("flat-test.ini", "[profile]\ninherits = dgx2\n")
     box.run("plan -m gpt2 -H ./flat-test.ini -s ddp --batch 1 -o path.plan")
     text = (box.folder / "set.plan").read_text()
