@@ -46,8 +46,8 @@ rounds_of_ring(uint32_t count, uint32_t used, uint32_t by)
     return used >= count || !way ? 1 : 1 + (count - used + way - 1) / way;
 }
 
-/* Of all rings, by a round and the next one, which `begins` has first: rounds that are alike, as the
- * first ones of a step are not where less was there before them. */
+/* Of all rings, by a round and the next one, which `begins` has first: rounds that are alike, as
+ * the first ones of a step are not where less was there before them. */
 static uint32_t
 rounds_of_rings(const struct few *few, const uint32_t *begins)
 {
