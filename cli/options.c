@@ -11,10 +11,16 @@ static bool option_found[MW_SETTINGS_COUNT]; /* chosen by the plan of a resumed 
 bool
 cli_options_is_given(const char *name)
 {
+    return cli_options_text(name) != NULL;
+}
+
+const char *
+cli_options_text(const char *name)
+{
     for (size_t i = 0; i < MW_SETTINGS_COUNT; i++)
-        if (option_texts[i] && !strcmp(mw_settings_table[i].name, name))
-            return true;
-    return false;
+        if (!strcmp(mw_settings_table[i].name, name))
+            return option_texts[i];
+    return NULL;
 }
 
 /* The entry lives as long as the process. */

@@ -22,6 +22,7 @@ bool cli_options_ask(struct memwall_question *question, GError **error);
  * that the run's plan had chosen. */
 void cli_options_each(void (*put)(void *data, const char *name, const char *text), void *data);
 bool cli_options_is_given(const char *name);
+const char *cli_options_text(const char *name); /* as it was given; NULL: it was not */
 /* Sets an option as if it had been typed; false if it was typed, or if no option has this name.
  * `found`: the plan had chosen this value; nobody had requested it. */
 bool cli_options_take(const char *name, const char *text, bool found);

@@ -83,21 +83,45 @@ check_plan_there(const struct cli_request *request, const char *verb, GError **e
     return !request->plan_file || mw_input_is_there(request->plan_file, wanted, error);
 }
 
+/* What was set of the plan's machine comes before what is set now. */
+static void
+take_plan_keys(struct cli_request *request, char **keys)
+{
+    guint count = g_strv_length(keys), more = request->sets ? g_strv_length(request->sets) : 0;
+    char **all = g_new0(char *, count + more + 1);
+
+    for (guint i = 0; i < count; i++)
+        all[i] = g_steal_pointer(&keys[i]);
+    for (guint i = 0; i < more; i++)
+        all[count + i] = request->sets[i];
+    g_free(request->sets);
+    request->sets = all;
+}
+
 /* A plan file names the machine that it was made for; -H overrides it. */
 static void
 take_plan_machine(struct cli_request *request, const struct cli_verb *verb)
 {
-    if (request->plan_file && !request->hardware_name &&
-        (verb == &cli_verb_simulate || verb == &cli_verb_run))
-        request->hardware_name = mw_plan_file_machine(request->plan_file);
+    char **keys = NULL;
+
+    if (!request->plan_file || request->hardware_name ||
+        (verb != &cli_verb_simulate && verb != &cli_verb_run))
+        return;
+    request->hardware_name = mw_plan_file_machine(request->plan_file, &keys);
+    if (keys)
+        take_plan_keys(request, keys);
+    g_free(keys);
 }
 
-/* A run is on this machine, whatever its plan names. */
+/* A run is on this machine, whatever its plan names, but does not measure it for another one. */
 static bool
 check_plan_machine(const struct cli_request *request, const struct cli_verb *verb, GError **error)
 {
-    return !request->plan_file || request->hardware_name || verb != &cli_verb_simulate ||
-           mw_plan_file_check_machine(request->plan_file, error);
+    bool here = verb == &cli_verb_run && cli_here_is_measured();
+
+    return !request->plan_file || request->hardware_name || here ||
+           (verb != &cli_verb_simulate && verb != &cli_verb_run) ||
+           mw_plan_file_check_machine(request->plan_file, !cli_here_is_measured(), error);
 }
 
 /* Without -H the hardware is `here`: this machine, which is measured if it has no profile yet. */

@@ -229,7 +229,7 @@ wait_for_answer(const struct run *run)
 /* A rank that is lost where this one cannot see it, on another machine or among other processes,
  * never arrives where this one waits, and the step never ends.  Nobody knows how long a rank may
  * take to start, or to save after its last step: another signal ends those. */
-#define WAIT_LEAST_NS INT64_C(5000000000)
+#define WAIT_LEAST_NS INT64_C(1500000000)
 #define WAIT_STEPS 3
 
 static bool

@@ -100,16 +100,19 @@ uses_of(const struct mw_model *model)
 bool
 mw_lib_profile(const struct memwall_question *question, struct mw_question *out, GError **error)
 {
-    g_autofree char *planned =
-        !question->hardware && question->plan ? mw_plan_file_machine(question->plan) : NULL;
+    bool of_plan = !question->hardware && question->plan;
+    g_auto(GStrv) keys = NULL;
+    g_autofree char *planned = of_plan ? mw_plan_file_machine(question->plan, &keys) : NULL;
     const char *name = planned ? planned : question->hardware;
-    bool here = !name || !strcmp(name, "here");
+    bool here = !name || !strcmp(name, "here"), set = true;
 
-    if (!question->hardware && question->plan && !mw_plan_file_check_machine(question->plan, error))
+    if (of_plan && !mw_plan_file_check_machine(question->plan, false, error))
         return false;
     out->profile = here ? load_here(error)
                         : mw_loaded_profile(question->loaded, name, mw_hwprofile_load, error);
-    return out->profile &&
+    for (char **key = keys; out->profile && set && key && *key; key++)
+        out->modified |= set = mw_profile_set(out->profile, *key, error);
+    return out->profile && set &&
            set_keys(question, &mw_hwprofile_kind, out->profile, &out->modified, error) &&
            mw_profile_check(out->profile, error);
 }
@@ -189,6 +192,8 @@ replicas(const struct memwall_question *question, const struct mw_question *out)
     int64_t gpus = open && question->ranks ? question->ranks : s->nodes * per_node;
     int64_t of_model = s->tp * s->pp;
 
+    if (mw_settings_takes_turns(s))
+        return 1;
     return gpus % of_model ? 0 : gpus / of_model;
 }
 

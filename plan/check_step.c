@@ -569,7 +569,8 @@ prepare(struct mw_step_check *check)
 {
     struct mw_plan_check *base = &check->base;
 
-    if (!mw_plan_check_programs(base) || !mw_plan_check_matches(base) || !mw_plan_check_order(base))
+    if (!mw_plan_check_programs(base) || !mw_plan_check_matches(base) ||
+        !mw_step_check_meetings(base) || !mw_plan_check_order(base))
         return false;
     base->clock = mw_plan_clock_new(check->plan, base->order, 0, check->plan->op_count);
     return base->clock ||
@@ -661,6 +662,8 @@ mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, size_t 
     if (plan->shape.no_flush)
         return mw_plan_refuse(&check.base, "its steps go on over their ends, and a whole step "
                                            "begins and ends by itself");
+    if (!mw_step_check_lanes(&check.base))
+        return false;
     if (plan->section_count) {
         if (mw_plan_unfolded_ops(plan) > MW_PLAN_STEP_OPS_MAX)
             return mw_step_check_cover(&check);

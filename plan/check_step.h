@@ -7,6 +7,8 @@
  *   compute  each micro-batch runs the model's operators, in order  plan/check_step_compute.c
  *   flow     what ops read is what others made of the same part     plan/check_step_flow.c
  *            slices sum up the gradients of norms' weights          plan/check_step_slices.c
+ *   lanes    ops are in lanes of their kind, and meet in lanes that are alike
+ *                                                                  plan/check_step_lanes.c
  *   chunks   gradients to updated parameters, chunk by chunk        plan/check_step_chunks.c
  *
  * Ops are looked at in a topological order.  mw_plan_check has proved that any such order shows
@@ -81,6 +83,8 @@ struct mw_step_check {
     uint32_t *chunk_done;              /* [chunk_count of the plan] bits */
 };
 
+bool mw_step_check_lanes(struct mw_plan_check *check);
+bool mw_step_check_meetings(struct mw_plan_check *check); /* of ops that mw_plan_check matched */
 bool mw_step_check_homes(struct mw_step_check *check);
 bool mw_step_check_cover(struct mw_step_check *check); /* of chunks, all programs' */
 bool mw_step_check_compute(struct mw_step_check *check);

@@ -95,6 +95,7 @@ look_at(struct mw_step_check *check, uint32_t c)
     bool host = off && !it.streams;
     bool down = it.param != MW_TIER_GPU && !host;
 
+    bool left = check->plan->slots[chunk->slot].size_bytes > 0; /* state, by the update */
     bool replicas = mw_step_replicas(check, first) > 1;
 
     it.gathers = mw_optimizer_orthogonalizes(check->plan->shape.optimizer) && !first->state_whole &&
@@ -102,9 +103,9 @@ look_at(struct mw_step_check *check, uint32_t c)
     it.all = BIT(UPDATE) |
              if_so(it.gradient != MW_TIER_NVME && !check->plan->shape.updates_beside, NORM) |
              if_so(drives || it.gradient == MW_TIER_NVME, STATE_READ) |
-             if_so(it.streams || (it.gradient == MW_TIER_GPU && host), STATE_DOWN) |
+             if_so(it.streams ? left : it.gradient == MW_TIER_GPU && host, STATE_DOWN) |
              if_so(it.streams || (it.gradient != MW_TIER_GPU && !host), STATE_UP) |
-             if_so(drives, STATE_WRITE) | if_so(down, UPDATED_DOWN) |
+             if_so(drives && left, STATE_WRITE) | if_so(down, UPDATED_DOWN) |
              if_so(it.param == MW_TIER_NVME, UPDATED_WRITE) |
              if_so(it.param == MW_TIER_GPU && host, UPDATED_UP) |
              if_so(first->params_whole && !first->state_whole && replicas, UPDATED_GATHER);

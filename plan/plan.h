@@ -216,6 +216,9 @@ struct mw_op_traits {
     uint32_t roles; /* bits 1 << enum mw_role that its uses may have; MW_ROLE_NONE always */
 };
 const struct mw_op_traits *mw_op_traits(int kind); /* NULL out of range */
+struct mw_work;
+/* The kind of lane (enum mw_lane_kind) that issues ops of this work in a step. */
+int mw_work_lane_kind(const struct mw_work *work);
 
 struct mw_tier_info {
     int64_t capacity_bytes;        /* bytes that a plan may use: the tier minus its reserve */

@@ -53,3 +53,21 @@ mw_op_kind_allows_role(int kind, int role)
 {
     return role == MW_ROLE_NONE || rows[kind].roles >> role & 1;
 }
+
+int
+mw_work_lane_kind(const struct mw_work *work)
+{
+    switch (rows[work->kind].agent) {
+    case MW_AGENT_CORES:
+        return work->host ? MW_LANE_HOST : MW_LANE_COMPUTE;
+    case MW_AGENT_LINK:
+        return work->kind == MW_OP_H2D ? MW_LANE_H2D : MW_LANE_D2H;
+    case MW_AGENT_DRIVES:
+        return rows[work->kind].writes ? MW_LANE_NVME_WRITE : MW_LANE_NVME_READ;
+    case MW_AGENT_NETWORK:
+        return MW_LANE_COLLECTIVE;
+    case MW_AGENT_NOBODY:
+        break;
+    }
+    return MW_LANE_HOST;
+}

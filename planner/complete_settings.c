@@ -25,6 +25,16 @@ mw_settings_default_seq(const struct mw_model *model)
     return MIN(model->seq, model->paper_preset ? PAPER_SEQ : DEFAULT_SEQ);
 }
 
+/* Two settings of which the second divides the model into stages. */
+static bool
+refuse_stages(const struct mw_settings *s, const char *setting, GError **error)
+{
+    g_autofree char *first = mw_spelled(setting), *stages = mw_settings_stages_text(s);
+    g_autofree char *second = mw_spelled(stages);
+
+    return mw_refuse(error, "%s: not with %s; leave one out", first, second);
+}
+
 /* An update beside backward is of the step's own gradients, and only where lanes run beside each
  * other. */
 static bool
@@ -35,10 +45,7 @@ check_update(const struct mw_settings *s, GError **error)
                                 "step later; leave one out");
     if (!s->overlap || s->serialize)
         return mw_refuse(error, "{update=beside}: needs {overlap=on}");
-    if (s->pp > 1)
-        return mw_refuse(
-            error, "{update=beside}: not with {pp=%" G_GINT64_FORMAT "}; leave one out", s->pp);
-    return true;
+    return s->pp == 1 || refuse_stages(s, "{update=beside}", error);
 }
 
 /* Two settings that contradict each other; `named`: the first comes with the strategy. */
@@ -63,6 +70,7 @@ recomputes_some(const struct mw_settings *s)
 static bool
 check_order(const struct mw_settings *s, GError **error)
 {
+    g_autofree char *stages = mw_settings_stages_text(s);
     const char *beside = s->checkpoint_interval == 0 ? "{activation-checkpoint-interval=0}"
                          : recomputes_some(s)        ? "{recompute-layers}"
                          : s->param_loads == 3       ? "{param-loads=3}"
@@ -70,7 +78,7 @@ check_order(const struct mw_settings *s, GError **error)
                          : s->drop_layers            ? "{drop-layers}"
                          : s->whole_checkpoints == 1 ? "{checkpoints=activations}"
                          : s->checkpoint_dtype       ? "{checkpoint-bits=8}"
-                         : s->pp > 1                 ? "{pp}"
+                         : s->pp > 1                 ? stages
                                                      : NULL;
 
     bool named = mw_strategy_traits(s->strategy)->layer_order;
@@ -515,6 +523,12 @@ check_recompute(const struct mw_model *model, const struct mw_settings *s, GErro
     int64_t listed = mw_layer_set_count(&s->recompute_set, 0, MW_LAYER_SET_MAX);
     int64_t own = mw_layer_set_count(&s->recompute_set, 0, model->layers);
 
+    if (recomputes_some(s) && (mw_settings_no_flush(s) || mw_settings_weights_later(s)))
+        return mw_refuse(error,
+                         "{schedule=%s}: keeps all activations, and recomputes no layer; leave out "
+                         "{%s}",
+                         mw_schedule_row(s->schedule)->name,
+                         listed ? "recompute-list" : "recompute-layers");
     if (s->recompute_layers > 0 && s->checkpoint_interval == 0)
         return mw_refuse(error,
                          "{recompute-layers=%" G_GINT64_FORMAT
@@ -620,11 +634,12 @@ keeps_from_asynchrony(const struct mw_settings *s)
 
     return !partitions_state_alone(mw_strategy_traits(s->strategy)) ? "{strategy=zero1}"
            : s->tp > 1                                              ? "{tp=1}"
-           : s->pp > 1                                              ? "{pp=1}"
-           : s->cp > 1                                              ? "{cp=1}"
-           : s->ep > 1                                              ? "{ep=1}"
-           : mw_sizing_has_replicas(s)                              ? "{shard-group=all}"
-           : s->partition == MW_PARTITION_OWNER                     ? "{partition=bandwidth}"
+           : mw_settings_takes_turns(s)          ? "{pp=1}, without {stage-replicas}"
+           : s->pp > 1                           ? "{pp=1}"
+           : s->cp > 1                           ? "{cp=1}"
+           : s->ep > 1                           ? "{ep=1}"
+           : mw_sizing_has_replicas(s)           ? "{shard-group=all}"
+           : s->partition == MW_PARTITION_OWNER  ? "{partition=bandwidth}"
            : !alone                              ? "another {optimizer}, such as adamw"
            : mw_settings_update_beside(s)        ? "{update=end}"
            : s->drop_layers                      ? "all layers in each step, without {drop-layers}"
@@ -785,8 +800,7 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error, "{drop-layers}: not with {dpu-start}, whose update would be of "
                                 "other layers; leave one out");
     if (s->drop_layers && s->pp > 1)
-        return mw_refuse(error, "{drop-layers}: not with {pp=%" G_GINT64_FORMAT "}; leave one out",
-                         s->pp);
+        return refuse_stages(s, "{drop-layers}", error);
     if (s->drop_layers && !mw_drops_check_layers(s->drop_layers, request->model->layers, error))
         return false;
     return mw_setting_check_modules(request->model, s->trained_modules, error) &&

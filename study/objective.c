@@ -90,8 +90,8 @@ check(const struct mw_question *question, GError **error)
         return mw_refuse(error, "{objective=%s}: of one {strategy}, not of a list",
                          mw_objective_rows[s->objective].name);
     if (s->pp > 1)
-        return refuse_setting(question, "pp", "phases of several models are not cut into stages",
-                              error);
+        return refuse_setting(question, mw_settings_takes_turns(s) ? "stage-replicas" : "pp",
+                              "phases of several models are not cut into stages", error);
     if (s->cp > 1)
         return refuse_setting(question, "cp", "phases of several models keep sequences whole",
                               error);

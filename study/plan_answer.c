@@ -332,17 +332,20 @@ char *
 mw_answer_other_machine(const struct mw_question *question, const char *name,
                         const struct mw_answer *answer)
 {
-    const char *here = mw_profile_name(question->profile);
+    g_autofree char *here = mw_question_machine_text(question);
     const char *then = answer->plan->machine;
     const char *tier = other_memory(answer->plan, answer->result);
 
-    if (then && strcmp(then, here))
+    g_auto(GStrv) was = mw_plan_signed_words(then), is = mw_plan_signed_words(here);
+    bool same = was[0] && !strcmp(was[0], is[0]);
+
+    if (then && strcmp(then, here) && !(same && tier))
         return mw_spelled_printf("%s: the plan was made for machine %s; this answer is for %s, "
                                  "{hardware} names another",
                                  name, then, here);
     return tier ? mw_spelled_printf("%s: the plan was made for another amount of %s memory than %s "
                                     "has; this answer is for %s, {hardware} names another",
-                                    name, tier, here, here)
+                                    name, tier, is[0], is[0])
                 : NULL;
 }
 

@@ -1,6 +1,7 @@
 #include "study/plan_file.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -9,9 +10,9 @@
 #include "hardware/hwprofile.h"
 #include "study/study.h"
 
-/* Limit of a line: no file has a longer name.  Names stand in the head's first lines. */
-#define NAME_LINE_BYTES 4096
+/* Names stand in the head's first lines. */
 #define HEAD_LINES 4
+#define MACHINE "machine "
 #define SOFTWARE "software "
 
 /* The first "op 12" or the like in a message; NULL: none. */
@@ -109,55 +110,123 @@ mw_plan_file_blame(const char *path, GError **error)
         g_prefix_error(error, "%s: ", path);
 }
 
-/* The rest of the line that begins with a word.  Reads only the head: a plan may be large. */
+/* The rest of the line that begins with a word, and the number of that line.  Reads only the head:
+ * a plan may be large. */
 static char *
-read_name(const char *path, const char *word)
+read_name(const char *path, const char *word, int *line)
 {
     FILE *in = g_file_test(path, G_FILE_TEST_IS_REGULAR) ? fopen(path, "re") : NULL;
-    char line[NAME_LINE_BYTES], *name = NULL;
+    char *text = NULL, *name = NULL;
+    size_t size = 0;
 
-    for (int i = 0; in && !name && i < HEAD_LINES && fgets(line, sizeof line, in); i++)
-        if (g_str_has_prefix(line, word))
-            name = g_strstrip(g_strdup(line + strlen(word)));
+    for (*line = 0; in && !name && *line < HEAD_LINES && getline(&text, &size, in) >= 0; ++*line)
+        if (g_str_has_prefix(text, word))
+            name = g_strstrip(g_strdup(text + strlen(word)));
+    free(text);
     if (in)
         fclose(in);
     return name;
 }
 
-/* A name, not a path: a plan may come from elsewhere. */
-static char *
-read_machine(const char *path)
+/* The name, then what was set; NULL: the file does not say.  g_strfreev it. */
+static char **
+read_machine(const char *path, int *line)
 {
-    g_autofree char *name = read_name(path, "machine ");
-    bool is_name =
-        name && strcmp(name, "here") && !strchr(name, '/') && !g_str_has_suffix(name, ".ini");
+    g_autofree char *text = read_name(path, MACHINE, line);
 
-    return is_name ? g_steal_pointer(&name) : NULL;
+    return text && *text ? mw_plan_signed_words(text) : NULL;
+}
+
+static bool
+is_here(char **words)
+{
+    return !strcmp(words[0], "here") || !*words[0];
+}
+
+/* A plan may come from elsewhere: no path that it names is read. */
+static bool
+is_path(const char *name)
+{
+    return strchr(name, '/') || g_str_has_suffix(name, ".ini");
+}
+
+/* The named machine, with what was set. */
+static struct mw_profile *
+load_machine(char **words, GError **error)
+{
+    struct mw_profile *profile = mw_hwprofile_load(words[0], error);
+    bool good = profile != NULL;
+
+    for (char **key = words + 1; good && *key; key++)
+        good = mw_profile_set(profile, *key, error);
+    if (good && words[1])
+        good = mw_profile_check(profile, error);
+    if (!good)
+        g_clear_pointer(&profile, mw_profile_free);
+    return profile;
+}
+
+/* What was set of the machine at hand may be of another one, which is measured first if need be. */
+static bool
+check_keys(char **words, GError **error)
+{
+    bool good = true;
+
+    for (char **key = words + 1; good && *key; key++)
+        good = mw_profile_set_check(&mw_hwprofile_kind, *key, error);
+    return good;
+}
+
+static bool
+check_machine(char **words, GError **error)
+{
+    struct mw_profile *profile;
+
+    if (is_here(words))
+        return check_keys(words, error);
+    if (is_path(words[0]))
+        return mw_refuse(error,
+                         "of the file %s, which a plan does not make memwall read; "
+                         "{hardware=%s} does",
+                         words[0], words[0]);
+    profile = load_machine(words, error);
+    mw_profile_free(profile);
+    return profile != NULL;
 }
 
 bool
-mw_plan_file_check_machine(const char *path, GError **error)
+mw_plan_file_check_machine(const char *path, bool of_all, GError **error)
 {
-    g_autofree char *name = read_machine(path);
-    struct mw_profile *profile = name ? mw_hwprofile_load(name, error) : NULL;
+    int line;
+    g_auto(GStrv) words = read_machine(path, &line);
+    g_autofree char *hardware = mw_spelled("{hardware}");
 
-    if (name && !profile) {
-        g_autofree char *hardware = mw_spelled("{hardware}");
-        g_prefix_error(error, "%s: made for a machine that %s has to name: ", path, hardware);
-        return false;
-    }
-    mw_profile_free(profile);
-    return true;
+    if (!g_file_test(path, G_FILE_TEST_IS_REGULAR)) /* is read once, and not here */
+        return !of_all || mw_refuse(error,
+                                    "%s: is no file that is read twice: give {hardware} for the "
+                                    "machine that the plan was made for",
+                                    path);
+    if (!words)
+        return mw_refuse(error,
+                         "%s: does not say for which machine it was made: give {hardware}, which "
+                         "may be here",
+                         path);
+    if (check_machine(words, error))
+        return true;
+    g_prefix_error(error, "%s: line %d: made for a machine that %s has to name: ", path, line,
+                   hardware);
+    return false;
 }
 
 char *
-mw_plan_file_machine(const char *path)
+mw_plan_file_machine(const char *path, char ***keys)
 {
-    g_autofree char *name = read_machine(path);
-    struct mw_profile *profile = name ? mw_hwprofile_load(name, NULL) : NULL;
+    int line;
+    g_auto(GStrv) words = read_machine(path, &line);
 
-    if (!profile)
+    *keys = NULL;
+    if (!words || !check_machine(words, NULL))
         return NULL;
-    mw_profile_free(profile);
-    return g_steal_pointer(&name);
+    *keys = g_strdupv(words + 1);
+    return g_strdup(is_here(words) ? "here" : words[0]);
 }

@@ -15,10 +15,12 @@ struct mw_variants *mw_plan_file_read(const char *path, GError **error);
  * the line of it: of a file with one plan of one program, without sections. */
 void mw_plan_file_blame(const char *path, GError **error);
 
-/* Refuses a plan whose machine is a name that no profile here has. */
-bool mw_plan_file_check_machine(const char *path, GError **error);
-/* The name of the profile that the plans were made for, if such a profile is known; NULL: they
- * were made for the machine at hand, or the file does not say.  Pipes are not read.  g_free it. */
-char *mw_plan_file_machine(const char *path);
+/* Refuses a plan whose machine is a name that no profile here has, does not take what was set of
+ * it, or is not said; of_all: also a pipe, which is not read. */
+bool mw_plan_file_check_machine(const char *path, bool of_all, GError **error);
+/* The name of the profile that the plans were made for, which is known, and what was set of it, as
+ * mw_profile_set takes it (*keys; g_strfreev them).  "here": the machine at hand.  NULL: another
+ * one, or the file does not say.  Pipes are not read.  g_free it. */
+char *mw_plan_file_machine(const char *path, char ***keys);
 
 #endif

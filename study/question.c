@@ -1,6 +1,7 @@
 /* What a question does not say, and what its plans say of it. */
 #include <string.h>
 
+#include "hardware/composed.h"
 #include "planner/settings/strategies.h"
 #include "study/study.h"
 
@@ -94,34 +95,60 @@ mw_question_default_software(const struct mw_question *question)
                                      .groups = settings->shard_group != MW_SHARD_ALL});
 }
 
-/* Before each key that was set of the software; no value has it. */
+/* Before each key that was set of machine or software; no value has it. */
 #define SET " set "
 
-/* "deepspeed set operators.share=0.5": its name, or its path if it was given by that. */
+/* "deepspeed set operators.share=0.5". */
 static char *
-software_text(const struct mw_profile *software)
+profile_text(const char *called, const struct mw_profile *profile)
 {
-    g_auto(GStrv) keys = mw_profile_assignments(software);
+    g_auto(GStrv) keys = mw_profile_assignments(profile);
     g_autofree char *set = g_strjoinv(SET, keys);
 
-    return g_strconcat(mw_profile_called(software), *keys ? SET : "", set, NULL);
+    return g_strconcat(called, *keys ? SET : "", set, NULL);
+}
+
+/* The name of a machine, composed of parts or not, or the path of its file where that is not what
+ * the name leads to. */
+static const char *
+machine_called(const struct mw_profile *machine)
+{
+    const char *name = mw_profile_name(machine), *called = mw_profile_called(machine);
+    g_autofree char *path = strcmp(name, called) ? mw_profile_path(&mw_hwprofile_kind, name) : NULL;
+
+    return strcmp(name, called) && !mw_machine_is_composed(name) && g_strcmp0(path, called) ? called
+                                                                                            : name;
+}
+
+char *
+mw_question_machine_text(const struct mw_question *question)
+{
+    return profile_text(machine_called(question->profile), question->profile);
 }
 
 void
 mw_question_sign(const struct mw_question *question, struct mw_plan *plan)
 {
-    g_autofree char *software = question->software ? software_text(question->software) : NULL;
+    g_autofree char *machine = mw_question_machine_text(question);
+    g_autofree char *software =
+        question->software ? profile_text(mw_profile_called(question->software), question->software)
+                           : NULL;
 
-    mw_plan_set_machine(plan, mw_profile_name(question->profile));
+    mw_plan_set_machine(plan, machine);
     if (software)
         mw_plan_set_software(plan, software);
 }
 
-/* What a plan says of its software: its name, then what was set of it.  g_strfreev it. */
+char **
+mw_plan_signed_words(const char *text)
+{
+    return g_strsplit(text ? text : "", SET, -1);
+}
+
 static char **
 software_words(const struct mw_plan *plan)
 {
-    return g_strsplit(plan->software ? plan->software : "", SET, -1);
+    return mw_plan_signed_words(plan->software);
 }
 
 /* A plan may come from elsewhere: no path that it names is read. */

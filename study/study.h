@@ -55,9 +55,13 @@ struct mw_question {
  * comparison of strategies has one for all.  Static. */
 const char *mw_default_software(const struct mw_settings *settings);
 const char *mw_question_default_software(const struct mw_question *question);
-/* Writes into a plan the names of machine and software that it was made for, and what was set of
- * the software. */
+/* Writes into a plan the names of machine and software that it was made for, or the paths of their
+ * files, and what was set of them. */
 void mw_question_sign(const struct mw_question *question, struct mw_plan *plan);
+/* "rtx4090 set gpu.memory_gib=8"; g_free it. */
+char *mw_question_machine_text(const struct mw_question *question);
+/* Of what such a line says: the name, then each key that was set.  g_strfreev it. */
+char **mw_plan_signed_words(const char *text);
 /* That software again, with what was set; NULL: no profile has that name here, or the plan does not
  * say. */
 struct mw_profile *mw_plan_software(const struct mw_plan *plan);

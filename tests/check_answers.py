@@ -15,7 +15,7 @@ import re
 import resource
 import sys
 
-from command import FEW, FLAT, PROFILE, ROOT, Box, answer_of, answers_of, sample, sixth, \
+from command import FEW, FLAT, PROFILE, ROOT, Box, answer_of, answers_of, refused, sample, sixth, \
     unless_few
 from tap import report_in
 
@@ -140,6 +140,40 @@ def check_plan_file(box):
             yield f"{options}: status {answer.status}, expected 3"
         if "made for another amount of" not in answer.err:
             yield f"{options}: says {answer.err!r}"
+
+
+def check_plan_machine(box):
+    """What was set of a plan's machine is in its file; a machine that it does not tell is asked
+    for, and none is measured in its place."""
+    line = f"{FLAT} -s zero-infinity-nvme --optimizer-device nvme --batch 4 --software ideal"
+    line += " --set gpu.memory_gib=1.5 --set nvme.read_gb_per_s=1"
+    box.run(f"plan {line} -o set.plan")
+    asked, read = (answer_of(box.run(f"simulate {words} --json").out)
+                   for words in (line, "set.plan"))
+    for key in ("step_time_s", "peak_bytes", "tiers", "range", "lanes"):
+        if read[key] != asked[key]:
+            yield f"{key}: {read[key]}, asked {asked[key]}"
+    line = "-m gpt2 -H 2xrtx4090,ram=64 -s zero-offload --batch 1 --set gpu.memory_gib=12"
+    box.run(f"plan {line} -o parts.plan")
+    asked, read = (answer_of(box.run(f"simulate {words} --json").out)
+                   for words in (line, "parts.plan"))
+    if read["step_time_s"] != asked["step_time_s"]:
+        yield f"of parts: {read['step_time_s']}, asked {asked['step_time_s']}"
+    box.write("flat-test.ini", "[profile]\ninherits = dgx2\n")
+    box.run("plan -m gpt2 -H ./flat-test.ini -s ddp --batch 1 -o path.plan")
+    text = (box.folder / "set.plan").read_text()
+    machine = re.search(r"(?m)^machine .*\n", text)[0]
+    for name, other in (("none", ""), ("empty", "machine \n"), ("unknown", "machine flat-tset\n"),
+                        ("wrong", "machine flat-test set gpu.memory_gib=much\n"),
+                        ("key", "machine flat-test set gpu.memori=3\n"),
+                        ("here", "machine here set gpu.memori=3\n")):
+        box.write(f"{name}.plan", text.replace(machine, other))
+    for name in ("none", "empty", "unknown", "wrong", "key", "here", "path"):
+        for words in (f"simulate {name}.plan", f"run --plan {name}.plan --data text.txt"):
+            for wrong in refused(box.run(words), [f"{name}.plan: ", "-H"]):
+                yield f"{words}: {wrong}"
+    if "flat-test.ini" not in box.run("simulate path.plan").err:
+        yield "the plan of a machine's file does not name the file"
 
 
 def check_plan_software(box):
@@ -978,6 +1012,7 @@ def tests(box):
     yield "not durable: the host's memory", check_short_for_commits(box)
     yield "details", check_details(box)
     yield "plan file", check_plan_file(box)
+    yield "a plan file's machine", check_plan_machine(box)
     yield "a plan file's software", check_plan_software(box)
     yield "a plan file's machine", check_plan_machine(box)
     yield "a machine without a price", check_unpriced(box)

@@ -150,6 +150,41 @@ def check_refusals(box):
             yield f"{words}: {wrong}"
 
 
+def check_lanes(box):
+    """Ranks that would wait for each other forever, as their ops are in other lanes, do not begin:
+    whatever a plan's lanes are, simulate refuses it, or a run of two ranks comes to its end."""
+    fresh(box)
+    two = f"-m {ROOT}/tests/fixtures/llama-small/config.json -H dgx-a100 --gpus 2 --pp 2 --batch 1"
+    yield from done(box.run(f"plan {two} --grad-accum 3 {OWN} -o plan.txt"), "plan")
+    lines = (box.folder / "plan.txt").read_text().splitlines()
+    lane = re.compile(r"lane (\d+) program (\d+) collective index (\d+) ")
+    lanes = {int(m[1]): m for m in map(lane.match, lines) if m}
+    texts = {}
+    for at, line in enumerate(lines):
+        found = lane.match(line)
+        for index in range(3) if found else ():
+            texts[f"{line} -> {index}"] = at, re.sub(r"index \d+", f"index {index}", line)
+        op = re.match(r"op \d+ lane (\d+) work (\d+) ", line)
+        for other, is_of in lanes.items() if op and int(op[1]) in lanes else ():
+            if is_of[2] == lanes[int(op[1])][2]:
+                texts[f"work {op[2]} in {other}"] = at, re.sub(r" lane \d+", f" lane {other}", line,
+                                                             count=1)
+    for what, (at, line) in texts.items():
+        box.write("changed.txt", "\n".join([*lines[:at], line, *lines[at + 1:], ""]))
+        if box.run("simulate changed.txt").status:
+            continue
+        ran = subprocess.run([*MPIRUN, "2", str(MEMWALL), "run", *"--plan changed.txt".split(),
+                              *"-H dgx-a100 --patience 10 --steps 2".split(), *TRAINING.split()],
+                             cwd=box.folder, env={**box.environment, **RANKS_ENVIRONMENT},
+                             capture_output=True, text=True, check=False)
+        if "no op has ended" in ran.stderr or ran.returncode not in (0, 2):
+            yield f"{what}: status {ran.returncode}: {ran.stderr[-300:]}"
+    text = "\n".join([*lines, ""])
+    box.write("changed.txt", text.replace("collective index 0", "collective index 2", 1))
+    yield from refused(box.run("simulate changed.txt"),
+                       ["changed.txt: line ", "ranks meet in lanes of one index"])
+
+
 def changed(text, rng):
     """One number of a line that is not of the head, or one whole line, is another."""
     lines = text.splitlines(keepends=True)
@@ -199,6 +234,7 @@ def tests(box):
     yield "changed", check_changed(box)
     if has_ranks():
         yield "two-ranks", check_ranks(box)
+        yield "lanes", check_lanes(box)
 
 
 def main():

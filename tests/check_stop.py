@@ -540,10 +540,14 @@ def check_stuck(box, number):
                     environment={**box.environment, **RANKS_ENVIRONMENT})
     os.kill(rank_pid(run.process.pid, 1), signal.SIGSTOP)
     os.kill(rank_pid(run.process.pid, 0), number)
+    began = time.monotonic()
     done = run.end()
+    took = time.monotonic() - began
     line = f"memwall: rank 0 was asked to end ({number.name}), and cannot end in order: "
     if run.returncode in (0, STATUS[number]) or line not in run.said:
         yield f"status {run.returncode}: {run.said!r}"
+    if took > 4.5:
+        yield f"ended after {took:.1f} s"
     yield from check_goes_on(box, done, *words, batch=1, ranks=2)
 
 

@@ -24,14 +24,25 @@ RECOMPUTED = ["", "--activation-checkpoint-interval 0", "--activation-checkpoint
 MORE = ["--param-loads 2 --tiles 4 --prefetch 3 --batch 1", "--overlap off --state-layout paper20",
         "--partition owner --logits-chunks 8 --batch 2 --grad-accum 4", "--global-batch 64"]
 
+# Stages are said by the launch line, and where their ranks take turns by the file.
+STAGES = [("", f"--stage-replicas {replicas} {options}") for replicas, options in (
+    ("2,1", ""), ("2,1", "--schedule 2bw"), ("2,1", "--schedule gpipe --batch 2 --grad-accum 4"),
+    ("1,2", "--schedule pipedream --stage-split 12"), ("2,1", "--recompute-list 0-3"),
+    ("1,1,1", ""), ("2,1", "--stage-split balanced"), ("2,1", "--recompute-layers 5"))] + [
+    ("--pp 3", options) for options in (
+        "", "--schedule interleaved --virtual-stages 2", "--schedule zb-h1", "--schedule 2bw",
+        "--schedule vertical-sync", "--stage-split 9,20", "--recompute-list 0-3,17",
+        "--schedule interleaved --virtual-stages 3 --recompute-list 0,8,9",
+        "--schedule interleaved --stage-split 5,10,16,21,27 --virtual-stages 2")]
 
-def same_plan(box, line, name):
+
+def same_plan(box, line, name, question=None):
     """Yields what differs; a request that is refused or does not fit writes nothing."""
     first = box.run(f"simulate {line} --json --write-deepspeed {name}")
     if first.status:
         return
     software = answer_of(first.out)["software"]  # not that of the strategy that was found
-    question = " ".join(line.split()[:4]) + f" --software {software}"
+    question = f"{question or ' '.join(line.split()[:4])} --software {software}"
     again = box.run(f"simulate {question} --deepspeed {name} --json")
     if again.status:
         yield f"{line}: read back: {again.err}{again.out[:200]}"
@@ -85,6 +96,12 @@ def tests(box):
             for options in sample([" ".join(pair) for pair in pairs] + MORE):
                 wrong += same_plan(box, f"{machine} {strategy} {options}", "ds.json")
             yield f"{machine} {strategy}", wrong
+    for launch, options in STAGES:
+        machine = f"-m llama-2-7b -H 3xh200 {launch}"
+        wrong = list(same_plan(box, f"{machine} -s ddp {options}", "ds.json", machine))
+        if box.run(f"simulate {machine} -s ddp {options}").status:
+            wrong.append("is refused")
+        yield f"stages {launch} {options}", wrong
     yield "changed stage", check_changed(box, {"stage": 2}, "zero2")
     yield "changed device", check_changed(
         box, {"stage": 3, "offload_param": {"device": "cpu"}}, "zero-infinity-cpu")

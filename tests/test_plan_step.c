@@ -4,6 +4,7 @@
 
 #include "config.h"
 #include "plan/internal.h"
+#include "plan/optimizers.h"
 #include "planner/build/build.h"
 #include "planner/sizing/sizing.h"
 #include "tests/cases.h"
@@ -322,6 +323,105 @@ change_homes(const struct mw_plan *plan)
                 changed->first_tensor = (changed->first_tensor + 1) % plan->tensor_count;
             g_assert_true(is_refused(it));
         }
+}
+
+/* An optimizer without state leaves none to be written, to drives or on its way there. */
+static void
+test_no_state(void)
+{
+    static const int stateless[] = {MW_OPTIMIZER_SGD_PURE,
+                                                  MW_OPTIMIZER_ADAFACTOR_PURE};
+    int looked = 0, commits = 0;
+
+    for (guint32 seed = 718000; looked < SMALL_PLANS; seed++) {
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+        random_request_init(&request, seed);
+        ask_for(&request, DECODER);
+        request.settings.unfold = false;
+        request.settings.optimizer = stateless[seed % 2];
+        request.settings.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
+        request.settings.placement[MW_STATE_OPTIMIZER] =
+            (struct mw_placement){.count = 1, .part = {{MW_TIER_NVME, INT64_MAX, 0}}};
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        struct mw_plan *plan = sizing ? mw_build_plan(sizing) : NULL;
+        if (plan && plan->op_count <= 4 * SMALL_OPS) {
+            g_assert_cmpint(mw_sizing_op_count(sizing), ==, plan->op_count);
+            for (uint32_t op = 0; op < plan->op_count; op++) {
+                const struct mw_work *work = &plan->works[plan->ops[op].work];
+                bool writes = work->kind == MW_OP_NVME_WRITE || work->kind == MW_OP_D2H;
+                g_assert_true(!writes || work->bytes > 0);
+            }
+            g_assert_false(is_refused(copy(plan)));
+            commits += sizing->settings.commit == 1;
+            looked++;
+        }
+        mw_plan_free(plan);
+    }
+    g_assert_cmpint(commits, >, 0);
+}
+
+/* Lanes are those of their ops' kinds: no other kind of lane takes an op, and no two are one. */
+static void
+change_lanes(const struct mw_plan *plan)
+{
+    for (uint32_t op = 0; op < plan->op_count; op++)
+        for (uint32_t l = 0; l < plan->lane_count; l++) {
+            struct mw_plan *it = copy(plan);
+            bool same = plan->lanes[l].kind == plan->lanes[plan->ops[op].lane].kind;
+            it->ops[op].lane = (uint16_t)l;
+            g_assert_true(same || is_refused(it));
+            if (same)
+                mw_plan_free(it);
+        }
+    for (uint32_t l = 0; l < plan->lane_count; l++)
+        for (uint32_t other = 0; other < plan->lane_count; other++) {
+            struct mw_plan *it = copy(plan);
+            bool one = false;
+            it->lanes[l].index = plan->lanes[other].index;
+            for (uint32_t i = 0; i < plan->lane_count; i++)
+                one |= i != l && plan->lanes[i].kind == plan->lanes[l].kind &&
+                       plan->lanes[i].index == plan->lanes[other].index;
+            g_assert_true(is_refused(it) == one);
+        }
+}
+
+static void
+test_lanes(void)
+{
+    for_small_plans(715000, change_lanes);
+}
+
+/* Stages agree on the norm in lanes of one index, and what goes one way has one lane. */
+static void
+test_stages_lanes(void)
+{
+    int looked = 0;
+
+    for (guint32 seed = 716000; looked < SMALL_PLANS; seed++) {
+        struct random_request request;
+        random_request_init(&request, seed);
+        ask_for(&request, STAGES);
+        g_autoptr(GPtrArray) found = random_request_candidates(&request, NULL);
+        const struct mw_sizing *sizing = found ? found->pdata[0] : NULL;
+        struct mw_plan *plan = sizing && sizing->fits ? mw_build_plan(sizing) : NULL;
+        if (plan && plan->program_count > 1 && plan->op_count <= SMALL_OPS) {
+            g_assert_false(is_refused(copy(plan)));
+            for (uint32_t op = 0; op < plan->op_count; op++) {
+                const struct mw_work *work = &plan->works[plan->ops[op].work];
+                bool hops = work->kind == MW_OP_SEND && plan->ops[op].micro_batch == 1;
+                if (work->kind != MW_OP_AGREE && !hops)
+                    continue;
+                struct mw_plan *it = copy(plan);
+                const struct mw_lane *was = &plan->lanes[plan->ops[op].lane];
+                it->ops[op].lane = (uint16_t)mw_plan_add_lane(
+                    it, (struct mw_lane){was->program, was->kind, 9, 1, 0});
+                g_assert_true(is_refused(it));
+            }
+            looked++;
+        }
+        mw_plan_free(plan);
+    }
 }
 
 static void
@@ -696,6 +796,9 @@ main(int argc, char **argv)
     g_test_add_func("/plan-step/every-op-is-needed", test_every_op_is_needed);
     g_test_add_func("/plan-step/orders-are-needed", test_orders_are_needed);
     g_test_add_func("/plan-step/shapes", test_shapes);
+    g_test_add_func("/plan-step/no-state", test_no_state);
+    g_test_add_func("/plan-step/lanes", test_lanes);
+    g_test_add_func("/plan-step/lanes/stages", test_stages_lanes);
     g_test_add_func("/plan-step/homes", test_homes);
     g_test_add_func("/plan-step/slots", test_slots);
     g_test_add_func("/plan-step/weights-later", test_weights_later);

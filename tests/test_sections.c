@@ -180,6 +180,7 @@ compare_order(const struct mw_sizing *sizing, struct mw_folds folds,
     if (!order)
         return false;
     g_assert_cmpuint(order->slot_count, ==, 0);
+    g_assert_cmpint(mw_plan_unfolded_ops(order), ==, mw_sizing_op_count(sizing));
     struct run run = run_new(order, hardware);
     assert_same_times(order, &run, flat);
     run_clear(&run);
@@ -239,6 +240,18 @@ compare(const struct mw_sizing *sizing, struct mw_folds folds, struct counts *co
     mw_plan_free(flat);
 }
 
+/* Many micro-batches. */
+static void
+ask_for_micro_batches(struct random_request *request, guint32 seed)
+{
+    random_request_init(request, seed);
+    request->settings.unfold = false;
+    request->settings.layer_order = false; /* which no section says */
+    request->settings.whole_checkpoints = false;
+    request->settings.global_batch = MW_AUTO;
+    request->settings.grad_accum = 12 + seed % 400;
+}
+
 static void
 test_random_requests(void)
 {
@@ -248,12 +261,7 @@ test_random_requests(void)
         struct random_request request;
         g_autoptr(GPtrArray) found = NULL;
 
-        random_request_init(&request, seed);
-        request.settings.unfold = false;
-        request.settings.layer_order = false; /* which no section says */
-        request.settings.whole_checkpoints = false;
-        request.settings.global_batch = MW_AUTO;
-        request.settings.grad_accum = 12 + seed % 400;
+        ask_for_micro_batches(&request, seed);
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);
         if (!sizing || mw_sizing_op_count(sizing) > OPS_MAX)
             continue;
@@ -263,6 +271,25 @@ test_random_requests(void)
     g_test_message("%d compared, %d ordered, %d folded, %d skipped rounds, %d by the mean",
                    counts.compared, counts.ordered, counts.folded, counts.skipped, counts.by_mean);
     g_assert_cmpint(counts.folded, >=, counts.compared * 9 / 10);
+}
+
+/* One request among very many whose folded plan once differed. */
+static void
+test_found(void)
+{
+    static const guint32 seeds[] = {31012771};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(seeds); i++) {
+        struct counts counts = {0};
+        struct random_request request;
+        g_autoptr(GPtrArray) found = NULL;
+
+        ask_for_micro_batches(&request, seeds[i]);
+        const struct mw_sizing *sizing = random_request_fitting(&request, &found);
+        g_assert_nonnull(sizing);
+        random_request_name(&request);
+        compare(sizing, (struct mw_folds){.micro_batches = true}, &counts);
+    }
 }
 
 /* Many layers, with what a section can say of them. */
@@ -354,34 +381,83 @@ test_clipping(void)
     }
 }
 
-/* Stretches of layers begin and end within checkpoint groups, of which sections take whole ones. */
+/* Stretches of layers begin and end within checkpoint groups, of which sections take whole ones:
+ * requests whose orders once lacked the layers of a stretch in the pass back. */
 static void
 test_groups(void)
 {
+    static const guint32 seeds[] = {743839, 751862};
     struct counts counts = {0};
 
-    for (guint32 seed = 800000; counts.compared < 12; seed++) {
+    for (size_t i = 0; i < G_N_ELEMENTS(seeds); i++) {
         struct random_request request;
         g_autoptr(GPtrArray) found = NULL;
 
-        ask_for_layers(&request, seed);
-        request.settings.strategy = MW_STRATEGY_ZERO_INFINITY_NVME;
-        request.settings.checkpoint_interval = 3;
-        request.settings.overlap = false;
-        request.settings.optimizer_chunk = 8192; /* of one layer */
-        request.settings.placement[MW_STATE_GRADIENTS] = (struct mw_placement){0};
-        request.settings.placement[MW_STATE_OPTIMIZER] = (struct mw_placement){0};
-        request.settings.placement[MW_STATE_ACTIVATIONS] = (struct mw_placement){0};
-        request.settings.placement[MW_STATE_PARAMETERS] = (struct mw_placement){
-            .count = 2, .part = {{MW_TIER_CPU, 0, .4}, {MW_TIER_GPU, INT64_MAX, 0}}};
-        request.settings.grad_accum = 1;
+        ask_for_layers(&request, seeds[i]);
         const struct mw_sizing *sizing = random_request_fitting(&request, &found);
-        if (!sizing || mw_sizing_op_count(sizing) > OPS_MAX)
-            continue;
+        g_assert_nonnull(sizing);
+        g_assert_cmpint(sizing->settings.checkpoint_interval, >, 1);
         random_request_name(&request);
-        compare(sizing, (struct mw_folds){.layers = true}, &counts);
+        compare(sizing, (struct mw_folds){.micro_batches = seeds[i] % 3 == 0, .layers = true},
+                &counts);
     }
-    g_assert_cmpint(counts.ordered, >=, counts.compared / 2);
+}
+
+#define PAIRS 6 /* of ops that the flat plan has, */
+#define MORE 4  /* and that it leaves out */
+
+static struct mw_plan *
+lanes_new(void)
+{
+    struct mw_plan *plan = mw_plan_new("uneven");
+
+    mw_plan_set_world(plan, 1, 1, false);
+    mw_plan_add_lane(plan, (struct mw_lane){.kind = MW_LANE_COMPUTE, .window_ops = 1});
+    mw_plan_add_lane(plan, (struct mw_lane){.kind = MW_LANE_HOST, .window_ops = 1});
+    mw_plan_add_lane(plan, (struct mw_lane){.kind = MW_LANE_H2D, .window_ops = 1});
+    return plan;
+}
+
+/* Of rounds of one op that wait for one op after the other of rounds of `span`, which are in as
+ * many lanes: what they depend on moves on in one lane, if that is one.  Of others the engine would
+ * wait for what never comes. */
+static bool
+folds_waiting_for(uint32_t span)
+{
+    struct mw_plan *flat = lanes_new(), *folded = lanes_new();
+    uint32_t ops = PAIRS * span, awaited[PAIRS + 1], waiting[2 * PAIRS + 1];
+    char why[256] = "";
+
+    g_assert_cmpuint(ops, <=, 2 * PAIRS);
+    mw_plan_add_work(flat, (struct mw_work){.kind = MW_OP_COMPUTE, .comm = MW_NONE}, NULL, 0);
+    for (uint32_t i = 0; i < 2 * ops; i++) {
+        mw_plan_add_op(flat, (struct mw_op){.lane = i >= ops ? 2 : i % span, .match = MW_NONE});
+        if (i >= ops)
+            mw_plan_add_dep(flat, i - ops);
+    }
+    for (uint32_t i = 0; i <= PAIRS; i++)
+        awaited[i] = i * span;
+    for (uint32_t i = 0; i <= ops; i++)
+        waiting[i] = ops + i;
+    if (!mw_plan_check(flat, why, sizeof why))
+        g_error("%s", why);
+    const struct mw_fold_rounds rounds[] = {
+        {.begins = awaited, .count = PAIRS, .cut = PAIRS / 2, .more = MORE, .alike = 2},
+        {.begins = waiting, .count = ops, .cut = ops / 2, .more = MORE * span, .alike = 2}};
+    const struct mw_fold how = {.rounds = rounds, .count = 2};
+    bool good = mw_plan_fold(flat, &how, folded);
+    if (good)
+        g_assert_cmpint(mw_plan_unfolded_ops(folded), ==, 2 * (PAIRS + MORE) * span);
+    mw_plan_free(flat);
+    mw_plan_free(folded);
+    return good;
+}
+
+static void
+test_uneven_order(void)
+{
+    g_assert_true(folds_waiting_for(1));
+    g_assert_false(folds_waiting_for(2));
 }
 
 /* --- the same verdict ------------------------------------------------------------------------ */
@@ -675,9 +751,11 @@ main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/sections/random-requests", test_random_requests);
+    g_test_add_func("/sections/found", test_found);
     g_test_add_func("/sections/random-layers", test_random_layers);
     g_test_add_func("/sections/clipping", test_clipping);
     g_test_add_func("/sections/groups", test_groups);
+    g_test_add_func("/sections/uneven-order", test_uneven_order);
     g_test_add_func("/sections/mutations", test_mutations);
     g_test_add_func("/sections/mutated-layers", test_mutated_layers);
     g_test_add_func("/sections/in-flight", test_in_flight);

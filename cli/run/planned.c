@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/spell.h"
 #include "cli/run/homes.h"
 #include "plan/optimizers.h"
 #include "study/evaluate.h"
@@ -159,18 +160,22 @@ narrow_timeline(struct mw_answer *answer, uint32_t program)
 }
 
 /* Of several stretches of layers the executor keeps all activations, or recomputes each layer
- * (exec/trainer/passes.c). */
-static bool
-can_run_stretches(const struct mw_answer *answer)
+ * (exec/trainer/passes.c).  What the plan has to be without; NULL: nothing. */
+static const char *
+keeps_stretches_from_running(const struct mw_answer *answer)
 {
     const struct mw_step_shape *shape = &answer->plan->shape;
     bool several = false;
 
     for (size_t s = 0; s < answer->result->stage_count; s++)
         several |= answer->result->stages[s].stretches > 1;
-    return !several ||
-           (shape->checkpoint_interval <= 1 && !shape->kept_layers && !shape->kept_encodings &&
-            !shape->whole_checkpoints && mw_layer_set_is_empty(&shape->recomputed));
+    return !several                                     ? NULL
+           : shape->kept_encodings                      ? "give {kept-bits=16}"
+           : shape->whole_checkpoints                   ? "leave out {checkpoints}"
+           : !mw_layer_set_is_empty(&shape->recomputed) ? "leave out {recompute-list}"
+           : shape->kept_layers                         ? "leave out {recompute-layers}"
+           : shape->checkpoint_interval > 1 ? "give {activation-checkpoint-interval=0} or 1"
+                                            : NULL;
 }
 
 /* Stages whose steps go on over their ends: each updates by itself, and has passes of two steps in
@@ -228,14 +233,17 @@ static bool
 can_run_programs(const struct cli_training *run, GError **error)
 {
     const struct mw_step_shape *shape = &run->answer->plan->shape;
+    const char *without = keeps_stretches_from_running(run->answer);
+    g_autofree char *advice = without ? mw_spelled(without) : NULL;
 
     if (!mw_plan_all_have_layers(run->answer->plan))
         return mw_refuse(error, "{stage-split}: run has a layer in each stage, not the embedding "
                                 "or the logits alone; give first layers from 1 on");
-    if (!can_run_stretches(run->answer))
-        return mw_refuse(error, "{schedule=interleaved}: run keeps all activations of its stages "
-                                "as they are, or recomputes each layer alone; give "
-                                "{activation-checkpoint-interval=0} or 1, without {kept-bits}");
+    if (advice)
+        return mw_refuse(error,
+                         "{schedule=interleaved}: run keeps all activations of its stages as they "
+                         "are, or recomputes each layer alone; %s",
+                         advice);
     if (mw_optimizer_has_vectors(shape->optimizer) && (run->options.save || run->options.from))
         return mw_refuse(error,
                          "{optimizer=%s}: checkpoints have its sums over rows and columns of a "

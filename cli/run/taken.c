@@ -169,12 +169,39 @@ is_said_otherwise(const char *name)
            cli_options_is_given("global-batch");
 }
 
+/* Settings that are of another one, or say otherwise what that says: where the other is given, and
+ * not as the run had it, nobody has asked for these. */
+static const struct {
+    const char *name, *beside;
+} companions[] = {{"virtual-stages", "schedule"},
+                  {"recompute-list", "recompute-layers"},
+                  {"recompute-layers", "recompute-list"},
+                  {"stage-split", "stage-replicas"}};
+
+static bool
+goes_with_another(const struct taking *taking, const char *name)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(companions); i++) {
+        const char *given = cli_options_text(companions[i].beside);
+        g_autofree char *was = text_of(taking->options, companions[i].beside);
+        if (!strcmp(companions[i].name, name) && given && g_strcmp0(given, was) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* What is taken does not keep others from being taken. */
 static void
 take_asked(struct taking *taking)
 {
     g_autoptr(GList) names = taking->options ? json_object_get_members(taking->options) : NULL;
+    g_autoptr(GList) wanted = NULL;
 
-    for (GList *each = names; each; each = each->next) {
+    for (GList *each = names; each; each = each->next)
+        if (!goes_with_another(taking, each->data))
+            wanted = g_list_prepend(wanted, each->data);
+    wanted = g_list_reverse(wanted);
+    for (GList *each = wanted; each; each = each->next) {
         g_autofree char *value = text_of(taking->options, each->data);
         if (value && strcmp(value, "auto") && !is_said_otherwise(each->data))
             take_option(taking, taking->asked, each->data, value);
@@ -348,6 +375,21 @@ taken_text(const struct taking *taking)
                            save);
 }
 
+/* No step of a pipeline without a flush is durable: nothing that the run had helps. */
+static bool
+check_schedule(GError **error)
+{
+    const char *text = cli_options_text("schedule");
+
+    for (int i = 0; text && i < MW_SCHEDULE_COUNT; i++)
+        if (mw_schedule_row(i)->no_flush && !strcmp(mw_schedule_row(i)->name, text))
+            return mw_refuse(error,
+                             "--schedule %s: no checkpoint has what a pipeline without a flush has "
+                             "under way, so it cannot --resume; leave out --schedule",
+                             text);
+    return true;
+}
+
 static bool
 take_from_description(const char *directory, struct cli_request *request, char **strategies,
                       GError **error)
@@ -390,6 +432,8 @@ cli_run_taken_complete(struct cli_request *request, char **strategies, GError **
     request->plan_file = g_strdup(cli_run_options_plan());
     if (!cli_run_options_resuming().resume)
         return cli_run_adapter_complete(request->plan_file, error);
+    if (!check_schedule(error))
+        return false;
     g_autofree char *directory = find_description(&why);
     if (directory)
         return take_from_description(directory, request, strategies, error);

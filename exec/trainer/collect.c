@@ -378,17 +378,19 @@ refuse(GError **error, const char *what)
 
 /* A lane has a thread: only one may meet the ranks of a stream. */
 static bool
-check_replicas(const struct mw_plan *plan, GError **error)
+check_streams(const struct mw_trainer *trainer, const struct mw_plan *plan, GError **error)
 {
-    uint32_t lane = MW_NONE;
+    uint32_t lane_of[MW_TRAINER_COLLECTIVE_LANES];
 
+    memset(lane_of, 0xff, sizeof lane_of); /* all MW_NONE */
     for (uint32_t i = 0; i < plan->op_count; i++) {
         const struct mw_op *op = &plan->ops[i];
-        if (!mw_trainer_is_of_replicas(plan, &plan->works[op->work]))
+        if (plan->lanes[op->lane].kind != MW_LANE_COLLECTIVE)
             continue;
-        if (lane != MW_NONE && lane != op->lane)
-            return refuse(error, "sums over sharding groups in several lanes");
-        lane = op->lane;
+        int stream = mw_trainer_stream_in(trainer, plan, op);
+        if (lane_of[stream] != MW_NONE && lane_of[stream] != op->lane)
+            return refuse(error, "messages between the same ranks in several lanes");
+        lane_of[stream] = op->lane;
     }
     return true;
 }
@@ -421,7 +423,7 @@ check_ops(const struct mw_plan *plan, const struct mw_backend *backend, GError *
             return refuse(error, "tensor slices that share more than sums and checkpoints; "
                                  "{tp=1} runs");
     }
-    return check_replicas(plan, error);
+    return true;
 }
 
 G_STATIC_ASSERT(MW_TRAINER_COLLECTIVE_LANES <= MW_COLLECTIVE_STREAMS_MAX);
@@ -603,7 +605,8 @@ mw_trainer_join(struct mw_trainer *trainer, GError **error)
     if (trainer->options.backend->apart && !trainer->options.backend->join)
         return refuse(error, "this backend; {backend=cpu} runs");
     for (uint32_t v = 0; v < trainer->options.variants->plan_count; v++)
-        if (!check_ops(trainer->options.variants->plans[v], trainer->options.backend, error))
+        if (!check_ops(trainer->options.variants->plans[v], trainer->options.backend, error) ||
+            !check_streams(trainer, trainer->options.variants->plans[v], error))
             return false;
     group_ranks(trainer);
     return true;

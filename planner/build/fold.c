@@ -46,7 +46,8 @@ rounds_of_ring(uint32_t count, uint32_t used, uint32_t by)
     return used >= count || !way ? 1 : 1 + (count - used + way - 1) / way;
 }
 
-/* Of all rings, by the second round. */
+/* Of all rings, by a round and the next one, which `begins` has first: rounds that are alike, as
+ * the first ones of a step are not where less was there before them. */
 static uint32_t
 rounds_of_rings(const struct few *few, const uint32_t *begins)
 {
@@ -54,7 +55,7 @@ rounds_of_rings(const struct few *few, const uint32_t *begins)
     g_autofree bool *seen = g_new0(bool, plan->slot_count + 1);
     g_autofree uint32_t *used = g_new0(uint32_t, plan->slot_count + 1); /* by first slot */
     g_autofree uint32_t *by = g_new0(uint32_t, plan->slot_count + 1);
-    uint32_t first = plan->ops[begins[1]].use_begin, next = plan->ops[begins[2]].use_begin;
+    uint32_t first = plan->ops[begins[0]].use_begin, next = plan->ops[begins[1]].use_begin;
     uint32_t rounds = 1;
 
     for (uint32_t u = first; u < next; u++) {
@@ -85,8 +86,8 @@ add_rounds(struct few *few, GArray *begins, uint32_t cut, uint32_t more)
 
     rounds.begins = (uint32_t *)g_array_free(begins, FALSE);
     g_ptr_array_add(few->begins, (gpointer)rounds.begins);
-    if (rounds.count > 2)
-        rounds.before = rounds_of_rings(few, rounds.begins);
+    if (cut > 0 && cut < rounds.count)
+        rounds.before = rounds_of_rings(few, rounds.begins + cut - 1);
     rounds.alike = MIN(rounds.before + 2, ROUNDS_ALIKE_MOST);
     g_array_append_val(few->rounds, rounds);
 }

@@ -422,9 +422,10 @@ update_chunk(struct builder *b, uint32_t c, uint32_t norm)
         mw_build_use(b, gathered, MW_USE_READ, MW_ROLE_NONE);
     if (chunk->matrix_params)
         mw_build_use(b, b->slots[MW_BUFFER_ORTHOGONAL].first, MW_USE_DEFINE, MW_ROLE_NONE);
-    if (moves.state_streams)
+    bool left = chunk->state_bytes > 0; /* by the update, for the next one */
+    if (moves.state_streams && left)
         return_state(b, chunk, c, at, set);
-    if (set != MW_NONE)
+    if (set != MW_NONE && left)
         write_state(b, chunk, c, set);
     if (delayed)
         return;

@@ -251,9 +251,17 @@ replicas_counted(struct mw_ds_file *file, int64_t world, int64_t train, int64_t 
     return tp;
 }
 
+/* Ranks of a stage that take turns share the micro-batches of a step: none is trained twice. */
 static bool
-apply_batch(struct mw_ds_file *file, int64_t world, struct mw_settings *settings, GError **error)
+says_turns(const struct mw_ds_file *file)
 {
+    return value_of(file, DS_OWN_STRATEGY) >= 0 && value_of(file, DS_OWN_STAGE_REPLICAS) > 0;
+}
+
+static bool
+apply_batch(struct mw_ds_file *file, int64_t ranks, struct mw_settings *settings, GError **error)
+{
+    int64_t world = ranks && says_turns(file) ? 1 : ranks;
     int64_t train = 0, micro = 0, accum = 0;
 
     take_integer(file, DS_TRAIN_BATCH, &train);

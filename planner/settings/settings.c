@@ -340,6 +340,17 @@ mw_settings_stretch_begin(const struct mw_settings *settings, int64_t layers, in
     return layer;
 }
 
+char *
+mw_settings_stages_text(const struct mw_settings *settings)
+{
+    char text[MW_STAGE_REPLICAS_TEXT_MAX];
+
+    if (!mw_settings_takes_turns(settings))
+        return g_strdup_printf("{pp=%" G_GINT64_FORMAT "}", settings->pp);
+    mw_stage_replicas_write(&settings->stage_replicas, text);
+    return g_strdup_printf("{stage-replicas=%s}", text);
+}
+
 int64_t
 mw_settings_stage_ranks(const struct mw_settings *settings, int64_t stage)
 {

@@ -325,6 +325,10 @@ mw_settings_takes_turns(const struct mw_settings *settings)
     return settings->stage_replicas.stages > 0;
 }
 
+/* What divides the model into stages, as a message names it: "{pp=4}", or "{stage-replicas=2,1}",
+ * which also says how many there are.  g_free it. */
+char *mw_settings_stages_text(const struct mw_settings *settings);
+
 /* Whether each rank has a program of its own. */
 static inline bool
 mw_settings_unfolds(const struct mw_settings *settings)

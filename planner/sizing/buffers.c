@@ -876,7 +876,7 @@ set_saves(struct mw_sizing *sizing)
 
     sizing->saves_in_step = (delayed || vectors) && settings->commit == 1;
     for (uint32_t c = 0; c < sizing->run_chunk_count; c++)
-        sizing->saves_in_step &= sizing->run_chunks[c].tier == MW_TIER_NVME;
+        sizing->saves_in_step &= mw_sizing_commits_chunk(sizing, &sizing->run_chunks[c]);
     sizing->save_steps = sizing->saves_in_step ? 1 : settings->save_every;
     if (!sizing->save_steps)
         return;

@@ -368,18 +368,16 @@ nearest_stages(const struct mw_model *model, const struct mw_settings *s)
 static bool
 check_order(const struct mw_settings *settings, GError **error)
 {
+    g_autofree char *stages = mw_settings_stages_text(settings), *named = mw_spelled(stages);
+
     if (settings->dpu_start != MW_AUTO)
-        return mw_refuse(error,
-                         "{pp=%" G_GINT64_FORMAT
-                         "}: a pipeline cannot delay updates; leave out {dpu-start}",
-                         settings->pp);
+        return mw_refuse(error, "%s: a pipeline cannot delay updates; leave out {dpu-start}",
+                         named);
     if (settings->overlap && !settings->serialize)
         return true;
     return mw_refuse(
-        error,
-        "{pp=%" G_GINT64_FORMAT
-        "}: without overlap, stages would wait for each other forever; give {overlap=on}",
-        settings->pp);
+        error, "%s: without overlap, stages would wait for each other forever; give {overlap=on}",
+        named);
 }
 
 /* Refuses what a pipeline cannot do yet, in one line each. */

@@ -437,7 +437,7 @@ mw_sizing_take_chunks(struct mw_sizing *sizing, struct mw_chunk *chunks)
 bool
 mw_sizing_commits_chunk(const struct mw_sizing *sizing, const struct mw_chunk *chunk)
 {
-    return chunk->tier == MW_TIER_NVME && sizing->settings.commit == 1;
+    return chunk->tier == MW_TIER_NVME && chunk->state_bytes > 0 && sizing->settings.commit == 1;
 }
 
 struct mw_chunk *

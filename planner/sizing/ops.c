@@ -364,7 +364,9 @@ chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk)
     int64_t ops = s->gradient_home[chunk->first_tensor] != MW_TIER_NVME &&
                   !mw_settings_update_beside(&s->settings); /* the norm */
 
-    ops += (chunk->tier == MW_TIER_NVME ? 2 : 0) + (moves.state_streams ? 2 : 0);
+    int64_t ways = 1 + (chunk->state_bytes > 0); /* an update may leave no state */
+
+    ops += (chunk->tier == MW_TIER_NVME ? ways : 0) + (moves.state_streams ? ways : 0);
     ops += (moves.gradient_read || moves.gradient_d2h) + moves.gradient_h2d + 1;
     ops += moves.param_d2h ? 1 + moves.param_write : moves.param_h2d || moves.param_write;
     return ops + gathers_params(s, chunk) + mw_sizing_gathers_momentum(s, chunk);
@@ -374,8 +376,8 @@ chunk_ops(const struct mw_sizing *s, const struct mw_chunk *chunk)
 static bool
 are_alike(const struct mw_sizing *s, const struct mw_chunk *one, const struct mw_chunk *other)
 {
-    return one->tier == other->tier && one->ranks == other->ranks && !one->matrix_params &&
-           !other->matrix_params &&
+    return one->tier == other->tier && (one->state_bytes > 0) == (other->state_bytes > 0) &&
+           one->ranks == other->ranks && !one->matrix_params && !other->matrix_params &&
            s->gradient_home[one->first_tensor] == s->gradient_home[other->first_tensor] &&
            s->param_home[one->first_tensor] == s->param_home[other->first_tensor];
 }

@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+"""What a refusal advises, typed in, leads to a command that is taken; prints TAP.
+
+plan  settings that do not go together: every way that the last words of a refusal offer, to give an
+      option or to leave it out, comes to an answer, within a few refusals and without a circle.
+run   the same of runs on two ranks, and of runs that are continued.
+
+The command is $MEMWALL, or build/cli/memwall.
+"""
+import json
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+from command import MEMWALL, ROOT, Box
+from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
+
+STEPS = 4
+OPTION = re.compile(r"(--[a-z][a-z-]*|-s)(?: (?!and |or |is |of )([^\s,;:]+))?")
+PIPELINE = "-m llama-2-7b -H 3xh200 --stage-replicas 2,1"
+PLANS = [
+    f"{PIPELINE} -s ddp --update beside",
+    f"{PIPELINE} -s ddp --pp 2 --update beside",
+    f"{PIPELINE} --objective dpo",
+    f"{PIPELINE} --pp 2 --objective dpo",
+    f"{PIPELINE} -s zero1 --data-parallel async",
+    f"{PIPELINE} -s ddp --overlap off",
+    f"{PIPELINE} -s zero-offload --dpu-start 2",
+    f"{PIPELINE} -s ddp --micro-batch-order layer",
+] + [f"-m llama-2-7b -H 2xh200 --pp 2 -s ddp --schedule {schedule} {options}"
+     for schedule in ("zb-h1", "2bw", "pipedream")
+     for options in ("--recompute-list 0-3", "--recompute-layers 4",
+                     "--recompute-list 0-3 --activation-checkpoint-interval 1",
+                     "--recompute-layers fewest --activation-checkpoint-interval 0")]
+STAGES = "--pp 2 --schedule interleaved --virtual-stages 2"
+RUNS = [f"{STAGES} --recompute-list 0,3", f"{STAGES} --recompute-layers 1",
+        f"{STAGES} --recompute-list 0,3 --activation-checkpoint-interval 1",
+        f"{STAGES} --kept-bits 8", f"{STAGES} --activation-checkpoint-interval 2",
+        "--pp 2 --schedule zb-h1 --recompute-list 0"]
+# What a run had, and with which options it is continued.
+RESUMED = [(f"{STAGES} --save-every 2", "--schedule 1f1b"),
+           (f"{STAGES} --save-every 2", "--schedule 2bw"),
+           ("--pp 2 --save-every 2", "--schedule 2bw"),
+           ("--pp 2 --save-every 2", "--schedule pipedream"),
+           ("--pp 2 --save-every 2 --recompute-list 0", "--recompute-layers 1")]
+
+
+def without(words, option):
+    at = words.index(option)
+    value = at + 1 < len(words) and not words[at + 1].startswith("-")
+    return words[:at] + words[at + 1 + value:]
+
+
+def with_option(words, option, value):
+    rest = without(words, option) if option in words else words
+    return [*rest, option, value]
+
+
+def followed(words, said):
+    """The commands that the refusal of one offers."""
+    head, _, advice = said.rpartition("; ")
+    if "leave one out" in advice or "leave it out" in advice:
+        offered = [name for name, _ in OPTION.findall(head.partition(", whose")[0])]
+        typed = all(name in words for name in offered)  # nobody can leave out what was not given
+        return [without(words, name) for name in dict.fromkeys(offered)] if typed else []
+    ways = []
+    for part in re.split(r", or | or (?=-)", advice):
+        way = words
+        leaves = "leave" in part or "without" in part
+        for name, value in OPTION.findall(part):
+            if leaves and not value:
+                way = without(way, name) if name in way else way
+            elif value:
+                way = with_option(way, name, value)
+        if way != words:
+            ways.append(way)
+    number = re.fullmatch(r"give (\d+)", advice)
+    first = OPTION.match(head.removeprefix("memwall: "))
+    return [with_option(words, first[1], number[1])] if number and first else ways
+
+
+def follow(ask, words, path=()):
+    """Yields each way that ends in a refusal."""
+    status, said = ask(words)
+    if status in (0, 3):
+        return
+    trail = [*path, f"{shlex.join(words)}: {said.strip()}"]
+    ways = followed(words, said.strip()) if status == 2 and len(trail) <= STEPS else []
+    if not ways:
+        yield "\n".join(trail)
+    for way in ways:
+        yield from follow(ask, way, trail)
+
+
+def of_plans(box):
+    def ask(words):
+        answer = box.run(shlex.join(["simulate", *words]))
+        return answer.status, answer.err
+    return ask
+
+
+def launch(box, words):
+    ran = subprocess.run([*MPIRUN, "2", str(MEMWALL), "run", *words], cwd=box.folder,
+                         env={**box.environment, **RANKS_ENVIRONMENT}, capture_output=True,
+                         text=True, check=False)
+    lines = [line for line in ran.stderr.splitlines()
+             if line.startswith("memwall: ") and "taken from run" not in line and
+             "has ended" not in line]
+    return ran.returncode, lines[-1].removeprefix("memwall: ") if lines else ran.stderr
+
+
+def fresh(box):
+    shutil.rmtree(box.folder / "drive", ignore_errors=True)
+    (box.folder / "drive").mkdir()
+
+
+def training(steps):
+    return ("-m config.json -H dgx-a100 --data text.txt "
+            f"--backend cpu --batch 1 --grad-accum 4 -s ddp --steps {steps}").split()
+
+
+def of_runs(box):
+    def ask(words):
+        return launch(box, [*training(1), *words])
+    return ask
+
+
+def check_resumed(box, had, options):
+    fresh(box)
+    status, said = launch(box, [*training(2), *had.split(), "--nvme", "drive"])
+    if status:
+        yield f"{had}: status {status}: {said}"
+        return
+    export = "memwall export"  # another run is no way to go on with this one
+
+    def ask(words):
+        status, said = launch(box, ["--resume", "drive", "--steps", "4", *words])
+        return status, said.split(f"; or `{export}")[0].replace(": give ", "; give ")
+    yield from follow(ask, options.split())
+
+
+def tests(box):
+    rng = random.Random(7)
+    config = json.loads((ROOT / "tests/fixtures/llama-small/config.json").read_text())
+    box.write("config.json", {**config, "num_hidden_layers": 4})
+    box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(20000)))
+    for words in PLANS:
+        yield f"plan {words}", list(follow(of_plans(box), words.split()))
+    if not has_ranks():
+        return
+    for words in RUNS:
+        yield f"run {words}", list(follow(of_runs(box), words.split()))
+    for had, options in RESUMED:
+        yield f"run {had}, continued with {options}", list(check_resumed(box, had, options))
+
+
+if __name__ == "__main__":
+    sys.exit(report_in(Box, tests))
