@@ -415,6 +415,9 @@ build_folded(const struct mw_sizing *sizing, struct mw_folds folds, const bool *
         return NULL;
     if (!folds.layers)
         return folds.micro_batches ? build_rounds(sizing, dropped, with_slots, true, 0) : NULL;
+    if (!with_slots)
+        plan =
+            build_rounds(sizing, dropped, with_slots, folds.micro_batches, MW_ORDER_ROUNDS_LEAST);
     for (int64_t rounds = MW_FOLDED_ROUNDS_LEAST; !plan && rounds <= MW_FOLDED_ROUNDS_MOST;
          rounds *= 2)
         plan = build_rounds(sizing, dropped, with_slots, folds.micro_batches, rounds);
