@@ -275,7 +275,7 @@ struct mw_sizing {
     struct mw_sizing *next_stage; /* NULL: it is the last */
     int64_t layers, stretches;    /* of the model that the stage has, and stretches of layers
                                       * that follow each other, into which they are divided */
-    struct mw_stretch stretch[MW_STRETCHES_MAX + 1];
+    struct mw_stretch stretch[MW_STRETCHES_MAX + 1]; /* and its end; those behind are not set */
     int64_t copied_params;           /* of a tied embedding, which the first and the last stage have
                                       * each; 0: of none */
     int64_t micro_batches_in_flight; /* whose backward is still to come, at most; of several
