@@ -796,10 +796,9 @@ bool mw_plan_fold(const struct mw_plan *flat, const struct mw_fold *how, struct 
  * On failure returns false and writes one line to `why` (why_size bytes, may be 0).
  */
 bool mw_plan_check(struct mw_plan *plan, char *why, size_t why_size);
-/* Of a plan of one program without sections or slots to look at, which is only timed: whether no op
- * waits for a later one and steps are apart, as nearly every plan's are.  On success the plan counts
- * as checked, and is barriered; else ask mw_plan_check, which says more, takes many times as long,
- * and finds the same of what it accepts. */
+/* Of a plan of one program without sections that is only timed: whether no op waits for a later one
+ * and steps are apart, as nearly every plan's are.  On success the plan counts as checked, and is
+ * barriered; else ask mw_plan_check, which looks at all, and takes many times as long. */
 bool mw_plan_check_order_alone(struct mw_plan *plan);
 /* Of a checked plan: the most that a rank needs of a tier, its peak_bytes less apart_bytes. */
 int64_t mw_plan_need_bytes(const struct mw_plan *plan, int tier);

@@ -208,8 +208,8 @@ has_barrier(const struct mw_plan *plan)
 
 #define EDGES_CUT 24
 
-/* An order alone has a barrier where clocks find one, also where edges are missing that it may take:
- * mostly those of the last ops, which the commit waits for, and of the first ones. */
+/* An order alone has a barrier where clocks find one, also where an edge is missing: mostly of the
+ * last ops, which the commit waits for, and of the first ones. */
 static void
 compare_barriers(struct mw_plan *plan, struct counts *counts)
 {

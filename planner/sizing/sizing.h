@@ -668,4 +668,7 @@ int64_t mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer);
 int64_t mw_sizing_model_layer(const struct mw_sizing *sizing, int64_t layer);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
 
+/* The number of a model while the thread remembers it; one that was forgotten gets another. */
+int64_t mw_sizing_model_number(const struct mw_model *model);
+
 #endif
