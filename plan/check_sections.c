@@ -25,6 +25,8 @@ is_placed(const struct mw_plan *plan, uint32_t s)
     if (!section->rounds || !section->op_count || section->op_count > plan->op_count ||
         section->first_op > plan->op_count - section->op_count)
         return false;
+    if (s && section->first_op < plan->sections[s - 1].first_op)
+        return false;
     if (section->parent != MW_NONE &&
         (!parent || parent->parent != MW_NONE || section->first_op < parent->first_op ||
          mw_section_end(section) > mw_section_end(parent)))

@@ -637,7 +637,8 @@ struct mw_plan {
     struct mw_dep_stride *dep_strides; /* [dep_count], [use_count]; NULL without sections */
     struct mw_use_stride *use_strides;
 
-    bool checked;   /* only mw_plan_check sets it, and mw_plan_fold for an order alone */
+    bool checked;   /* only mw_plan_check sets it; of an order alone mw_plan_fold and
+                    * mw_plan_check_order_alone */
     bool barriered; /* set by mw_plan_check: no op of a step can start before the previous step is
                      * completely done, so one step is the steady state.  This takes a commit op
                      * after all other ops, and dependencies (prev) of the next step's first ops on
@@ -779,8 +780,8 @@ struct mw_fold {
  * are not alike; `folded` is then of no use.
  *
  * An order alone has no slots or homes, and its ops use none.  The engine needs no more than that:
- * it is for plans whose time is wanted.  `flat` must have passed the check, and the order counts as
- * checked: its rounds in the middle are those that were compared. */
+ * it is for plans whose time is wanted.  `flat` must have passed the check, or that of its order
+ * alone, and the order counts as checked: its rounds in the middle are those that were compared. */
 bool mw_plan_fold(const struct mw_plan *flat, const struct mw_fold *how, struct mw_plan *folded);
 
 /*
@@ -801,6 +802,10 @@ bool mw_plan_fold(const struct mw_plan *flat, const struct mw_fold *how, struct 
  * On failure returns false and writes one line to `why` (why_size bytes, may be 0).
  */
 bool mw_plan_check(struct mw_plan *plan, char *why, size_t why_size);
+/* Of a plan of one program without sections that is only timed: whether no op waits for a later one
+ * and steps are apart, as nearly every plan's are.  On success the plan counts as checked, and is
+ * barriered; else ask mw_plan_check, which looks at all, and takes many times as long. */
+bool mw_plan_check_order_alone(struct mw_plan *plan);
 /* Of a checked plan: the most that a rank needs of a tier, its peak_bytes less apart_bytes. */
 int64_t mw_plan_need_bytes(const struct mw_plan *plan, int tier);
 /* The same with what its software takes beside it. */

@@ -11,9 +11,12 @@ mw_plan_sections_of(const struct mw_plan *plan, uint32_t op, uint32_t sections[M
 
     for (int level = 0; level < MW_SECTION_LEVELS; level++)
         sections[level] = MW_NONE;
-    for (uint32_t s = 0; s < plan->section_count && depth < MW_SECTION_LEVELS; s++)
-        if (op >= plan->sections[s].first_op && op < mw_section_end(&plan->sections[s]))
+    for (uint32_t s = 0; s < plan->section_count && depth < MW_SECTION_LEVELS; s++) {
+        if (op < plan->sections[s].first_op)
+            break; /* as those behind it, which begin there or later */
+        if (op < mw_section_end(&plan->sections[s]))
             sections[depth++] = s;
+    }
     return depth;
 }
 
@@ -177,15 +180,21 @@ mw_lane_positions_new(const struct mw_plan *plan)
         .span = mw_plan_allocate(plan->section_count * lanes, sizeof *places.span),
         .length = mw_plan_allocate(lanes, sizeof *places.length),
     };
-    uint32_t ended = 0; /* number of sections that have ended; inner ones end first */
+    uint32_t ended = 0;    /* number of sections that have ended; inner ones end first */
+    uint32_t next_end = 0; /* nothing ends before this op */
     bool *done = mw_plan_allocate(plan->section_count, sizeof *done);
 
     for (uint32_t i = 0; !plan->section_count && i < plan->op_count; i++)
         places.first[i] = places.length[plan->ops[i].lane]++;
     for (uint32_t i = 0; plan->section_count && i <= plan->op_count; i++) {
-        for (uint32_t s = plan->section_count; s-- > 0 && ended < plan->section_count;) {
+        bool ends = i >= next_end;
+        next_end = ends ? UINT32_MAX : next_end;
+        for (uint32_t s = plan->section_count; ends && s-- > 0 && ended < plan->section_count;) {
             const struct mw_section *section = &plan->sections[s];
-            if (done[s] || mw_section_end(section) > i)
+            uint32_t end = mw_section_end(section);
+            if (!done[s] && end > i)
+                next_end = end < next_end ? end : next_end;
+            if (done[s] || end > i)
                 continue;
             done[s] = true;
             ended++;

@@ -50,11 +50,14 @@ mw_fits_in_some_parts(const struct mw_request *request, const struct mw_settings
 
     if (s.commit == MW_AUTO)
         s.commit = 0;
-    struct mw_known *known = mw_known_of(request->model, request->hardware, &s);
-    if (known->in_some_parts == MW_KNOWN_NOT)
-        known->in_some_parts =
-            fits_in_some_parts(request, &s) ? MW_KNOWN_FITS : MW_KNOWN_DOES_NOT_FIT;
-    return known->in_some_parts == MW_KNOWN_FITS;
+    struct mw_known_key key;
+    bool fits;
+    mw_known_key_init(&key, request, &s);
+    if (!mw_known_fits(&key, &fits)) {
+        fits = fits_in_some_parts(request, &s);
+        mw_known_keep_fits(&key, fits);
+    }
+    return fits;
 }
 
 int64_t

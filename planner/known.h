@@ -8,21 +8,21 @@
 
 #include "planner/planner.h"
 
-enum mw_known_verdict { MW_KNOWN_NOT, MW_KNOWN_FITS, MW_KNOWN_DOES_NOT_FIT };
-
-struct mw_known {
-    enum mw_known_verdict in_some_parts; /* mw_fits_in_some_parts */
-    struct mw_settings *placed; /* of mw_planner_size_placement, which fits; NULL: not known */
-    /* Of the step, by a plan that says once what repeats (0: nothing does, or not exactly), and by
-     * one that says all; less than 0: not known. */
-    double folded_step_s, flat_step_s;
+/* All that decides of settings on a machine: models and machines by the numbers that the thread
+ * gives them, and the strategy as what its row partitions.  All its bytes are set. */
+struct mw_known_key {
+    int64_t model, machine;
+    struct mw_settings settings;
 };
+void mw_known_key_init(struct mw_known_key *key, const struct mw_request *request,
+                       const struct mw_settings *settings);
 
-/* What is known of these settings: all that decides is compared, but for the strategy what its row
- * partitions.  Nothing, if they are new, or were forgotten for others.  It is there until the
- * thread asks for others. */
-struct mw_known *mw_known_of(const struct mw_model *model, const struct mw_hardware *hardware,
-                             const struct mw_settings *settings);
-void mw_known_keep_placed(struct mw_known *known, const struct mw_sizing *sizing);
+/* mw_fits_in_some_parts; false: not known. */
+bool mw_known_fits(const struct mw_known_key *key, bool *fits);
+void mw_known_keep_fits(const struct mw_known_key *key, bool fits);
+
+/* The settings of mw_planner_size_placement, which fit; false: not known. */
+bool mw_known_placed(const struct mw_known_key *key, struct mw_settings *placed);
+void mw_known_keep_placed(const struct mw_known_key *key, const struct mw_sizing *sizing);
 
 #endif

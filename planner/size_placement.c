@@ -302,15 +302,16 @@ struct mw_sizing *
 mw_planner_size_placement(const struct mw_request *request, const struct mw_settings *settings,
                           GError **error)
 {
-    struct mw_known *known = mw_known_of(request->model, request->hardware, settings);
+    struct mw_known_key key;
+    struct mw_settings s;
 
-    if (known->placed) {
-        struct mw_settings s = *known->placed;
+    mw_known_key_init(&key, request, settings);
+    if (mw_known_placed(&key, &s)) {
         s.strategy = settings->strategy;
         return mw_sizing_new(request->model, request->hardware, &s, error);
     }
     struct mw_sizing *best = size_filled(request, settings, error);
     if (best && best->fits)
-        mw_known_keep_placed(known, best);
+        mw_known_keep_placed(&key, best);
     return best;
 }

@@ -23,6 +23,8 @@
 #define ROUNDS_LOOKED_AT 256
 #define ROUNDS_OF_MEAN 192
 #define STATES_KEPT 1024
+/* Room for so many is made first.  STATES_KEPT is this, doubled some times. */
+#define ROUNDS_FEW 16
 
 struct state {
     GArray *words; /* uint64_t; NULL for a state that is too old to be compared */
@@ -43,8 +45,9 @@ struct mw_rounds {
      * around it. */
     uint32_t step, outer;
     bool begun, over;
-    uint32_t seen, kept;              /* states recorded up to this place */
-    struct state states[STATES_KEPT]; /* the state of round n is at n % STATES_KEPT */
+    uint32_t seen, kept;  /* states recorded up to this place */
+    struct state *states; /* [allocated] the state of round n is at n % STATES_KEPT */
+    uint32_t allocated;   /* at most STATES_KEPT; most sections need few */
 };
 
 void
@@ -89,8 +92,10 @@ clear_states(struct mw_rounds *rounds)
 void
 mw_engine_rounds_clear(struct mw_engine *engine)
 {
-    for (uint32_t s = 0; engine->rounds && s < engine->plan->section_count; s++)
+    for (uint32_t s = 0; engine->rounds && s < engine->plan->section_count; s++) {
         clear_states(&engine->rounds[s]);
+        g_free(engine->rounds[s].states);
+    }
     g_free(engine->rounds);
     g_clear_pointer(&engine->ended_rows, g_array_unref);
 }
@@ -472,6 +477,22 @@ find_again(struct mw_engine *engine, uint32_t section, struct state *now)
     return false;
 }
 
+/* For the states up to this round's. */
+static void
+make_room(struct mw_rounds *rounds, uint32_t round)
+{
+    uint32_t wanted = MAX(ROUNDS_FEW, rounds->allocated);
+
+    while (wanted < STATES_KEPT && wanted <= round)
+        wanted *= 2;
+    if (wanted == rounds->allocated)
+        return;
+    rounds->states = g_renew(struct state, rounds->states, wanted);
+    memset(rounds->states + rounds->allocated, 0,
+           (wanted - rounds->allocated) * sizeof *rounds->states);
+    rounds->allocated = wanted;
+}
+
 void
 mw_engine_look_back(struct mw_engine *engine)
 {
@@ -486,6 +507,7 @@ mw_engine_look_back(struct mw_engine *engine)
     uint32_t round = lane->round[rounds->level];
     if (rounds->over || round + 2 >= engine->plan->sections[section].rounds)
         return;
+    make_room(rounds, round);
     struct state now = take_state(engine, section, round);
     rounds->over = find_again(engine, section, &now);
     clear_state(&rounds->states[round % STATES_KEPT]);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/thread_memory.h"
 #include "planner/known.h"
 #include "study/evaluate.h"
 #include "study/known_steps.h"
@@ -81,29 +82,50 @@ find_folded_step_s(const struct mw_sizing *sizing)
     return step_s;
 }
 
+static double
+find_flat_step_s(const struct mw_sizing *sizing)
+{
+    struct mw_plan *plan = mw_build_small_plan(sizing);
+    double step_s = plan ? mw_step_s(plan, sizing->hardware, false) : INFINITY;
+
+    mw_plan_free(plan);
+    return step_s;
+}
+
+static struct mw_thread_memory folded_steps =
+    MW_THREAD_MEMORY(struct mw_known_key, double, 64, 1, NULL);
+static struct mw_thread_memory flat_steps =
+    MW_THREAD_MEMORY(struct mw_known_key, double, 64, 1, NULL);
+
+/* As `find` finds it, unless the thread knows it. */
+static double
+remembered_step_s(struct mw_thread_memory *memory, const struct mw_sizing *sizing,
+                  double (*find)(const struct mw_sizing *sizing))
+{
+    const struct mw_request request = {sizing->model, sizing->hardware};
+    struct mw_known_key key;
+
+    mw_known_key_init(&key, &request, &sizing->settings);
+    const double *known = mw_thread_memory_find(memory, &key, sizeof key);
+    if (known)
+        return *known;
+    double step_s = find(sizing);
+    *(double *)mw_thread_memory_keep(memory, &key, sizeof key) = step_s;
+    return step_s;
+}
+
 /* Steady step time, by a plan that says once what repeats; 0 if nothing repeats, or not exactly. */
 static double
 folded_step_s(const struct mw_sizing *sizing)
 {
-    struct mw_known *known = mw_known_of(sizing->model, sizing->hardware, &sizing->settings);
-
-    if (known->folded_step_s < 0)
-        known->folded_step_s = find_folded_step_s(sizing);
-    return known->folded_step_s;
+    return remembered_step_s(&folded_steps, sizing, find_folded_step_s);
 }
 
 /* The same by a plan that says all; INFINITY if the engine refuses it. */
 static double
 flat_step_s(const struct mw_sizing *sizing)
 {
-    struct mw_known *known = mw_known_of(sizing->model, sizing->hardware, &sizing->settings);
-
-    if (known->flat_step_s < 0) {
-        struct mw_plan *plan = mw_build_small_plan(sizing);
-        known->flat_step_s = plan ? mw_step_s(plan, sizing->hardware, false) : INFINITY;
-        mw_plan_free(plan);
-    }
-    return known->flat_step_s;
+    return remembered_step_s(&flat_steps, sizing, find_flat_step_s);
 }
 
 double

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/check.h"
+#include "plan/clock.h"
 #include "plan/optimizers.h"
 #include "sim/engine.h"
 #include "tests/cases.h"
@@ -168,11 +170,12 @@ assert_rows_are_all(const struct mw_plan *plan, const struct mw_engine_result *r
 
 struct counts {
     int compared, ordered, folded, split, skipped, by_mean;
+    int barriers, without; /* of plans with an edge less */
 };
 
 /* An order has the times of the flat plan.  Without slots, more can be folded. */
 static bool
-compare_order(const struct mw_sizing *sizing, struct mw_folds folds,
+compare_order(const struct mw_sizing *sizing, struct mw_folds folds, const struct mw_plan *whole,
               const struct mw_hardware *hardware, const struct run *flat)
 {
     struct mw_plan *order = mw_build_order(sizing, folds);
@@ -181,11 +184,59 @@ compare_order(const struct mw_sizing *sizing, struct mw_folds folds,
         return false;
     g_assert_cmpuint(order->slot_count, ==, 0);
     g_assert_cmpint(mw_plan_unfolded_ops(order), ==, mw_sizing_op_count(sizing));
+    g_assert_cmpint(order->barriered, ==, whole->barriered);
     struct run run = run_new(order, hardware);
     assert_same_times(order, &run, flat);
     run_clear(&run);
     mw_plan_free(order);
     return true;
+}
+
+/* Whether the commit is a barrier, by the clocks of mw_plan_check. */
+static bool
+has_barrier(const struct mw_plan *plan)
+{
+    g_autofree uint32_t *order = g_new(uint32_t, plan->op_count);
+    struct mw_plan_barrier barrier = {MW_NONE};
+
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        order[i] = i;
+    struct mw_plan_clock *clock = mw_plan_clock_new(plan, order, 0, plan->op_count);
+    bool has = mw_plan_finds_barrier(plan, clock, &barrier);
+    mw_plan_clock_free(clock);
+    return has;
+}
+
+#define EDGES_CUT 24
+
+/* An order alone has a barrier where clocks find one, also where an edge is missing: mostly of the
+ * last ops, which the commit waits for, and of the first ones. */
+static void
+compare_barriers(struct mw_plan *plan, struct counts *counts)
+{
+    uint32_t last = plan->op_count - 1;
+    GRand *rand = g_rand_new_with_seed(plan->op_count);
+
+    g_assert_cmpint(mw_plan_check_order_alone(plan), ==, has_barrier(plan));
+    for (int i = 0; i < EDGES_CUT; i++) {
+        int from = i % 2 ? (int)last - 2 : 1; /* the last ones, the first ones, any */
+        int until = i % 4 == 2 ? 30 : (int)last + 1;
+        uint32_t op =
+            (uint32_t)g_rand_int_range(rand, MAX(1, from), MAX(2, MIN(until, (int)last + 1)));
+        if (!plan->ops[op].dep_count)
+            continue;
+        uint32_t *dep = &plan->deps[plan->ops[op].dep_begin +
+                                    (uint32_t)g_rand_int_range(rand, 0, plan->ops[op].dep_count)];
+        uint32_t before = *dep;
+        *dep = i % 3 ? 0 : op | MW_DEP_PREVIOUS_STEP; /* the begin op; or an edge to no commit */
+        plan->checked = plan->barriered = false;
+        bool has = has_barrier(plan);
+        g_assert_cmpint(mw_plan_check_order_alone(plan), ==, has);
+        g_assert_cmpint(plan->barriered, ==, has);
+        *(has ? &counts->barriers : &counts->without) += 1;
+        *dep = before;
+    }
+    g_rand_free(rand);
 }
 
 static void
@@ -207,6 +258,7 @@ compare_folded(const struct mw_plan *folded, const struct mw_plan *flat, const s
     counts->skipped += a.result.rounds_skipped > 0;
     counts->by_mean += a.result.rounds_by_mean > 0;
     run_clear(&a);
+    compare_barriers(unfolded, counts);
     mw_plan_free(unfolded);
 }
 
@@ -229,7 +281,7 @@ compare(const struct mw_sizing *sizing, struct mw_folds folds, struct counts *co
     hardware.gradient_link_bytes = 4; /* as wide as sums, but not as what is added */
     struct run run = run_new(flat, &hardware);
     counts->compared++;
-    bool ordered = compare_order(sizing, folds, &hardware, &run);
+    bool ordered = compare_order(sizing, folds, flat, &hardware, &run);
     counts->ordered += ordered;
     g_assert_true(ordered || !folded);
     if (folded)
@@ -271,6 +323,9 @@ test_random_requests(void)
     g_test_message("%d compared, %d ordered, %d folded, %d skipped rounds, %d by the mean",
                    counts.compared, counts.ordered, counts.folded, counts.skipped, counts.by_mean);
     g_assert_cmpint(counts.folded, >=, counts.compared * 9 / 10);
+    g_test_message("with an edge less %d barriers, %d without", counts.barriers, counts.without);
+    g_assert_cmpint(counts.barriers, >=, counts.folded);
+    g_assert_cmpint(counts.without, >=, counts.folded);
 }
 
 /* One request among very many whose folded plan once differed. */

@@ -38,6 +38,7 @@
 #define MW_FOLDED_MOST 64
 /* And so many checkpoint groups, which are so many layers about. */
 #define MW_FOLDED_ROUNDS_LEAST 12
+#define MW_ORDER_ROUNDS_LEAST 10 /* of an order alone, which most often takes no more */
 #define MW_FOLDED_ROUNDS_MOST 96
 #define MW_FOLDED_LAYERS 200
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/thread_memory.h"
 #include "planner/sizing/internal.h"
 #include "planner/sizing/tiers.h"
 
@@ -278,56 +279,34 @@ cut_and_place(struct mw_sizing *sizing)
 
 /* --- cuts that are remembered ----------------------------------------------------------------- */
 
-/* A search sizes one placement with many batches, which cut the same chunks.  The thread remembers
- * so many cuts, of so many chunks at most. */
-#define REMEMBERED 8
+/* A search sizes one placement with many batches, which cut the same chunks.  Cuts of more are not
+ * remembered. */
 #define REMEMBERED_CHUNKS 1024
 
 /* All that chunks and their tiers depend on where no parameter or gradient is split; the rest of
  * `words` is not set. */
 struct cut_key {
     struct mw_placement placement;
-    int count;
+    int64_t count;
     int64_t words[5 + MW_CLASS_COUNT * (2 + 4 * MW_CLASS_TENSORS_MAX)];
 };
 
 struct cut {
-    struct cut_key key;
     struct mw_chunk_run *runs;
     struct mw_chunk *chunks;
     uint32_t run_count, chunk_count;
 };
 
-struct cuts {
-    struct cut all[REMEMBERED];
-    int next; /* to be forgotten */
-};
-
 static void
-free_cuts(void *data)
+clear_cut(void *value)
 {
-    struct cuts *cuts = data;
+    struct cut *cut = value;
 
-    for (int i = 0; i < REMEMBERED; i++) {
-        g_free(cuts->all[i].runs);
-        g_free(cuts->all[i].chunks);
-    }
-    g_free(cuts);
+    g_free(cut->runs);
+    g_free(cut->chunks);
 }
 
-static GPrivate cuts_of_thread = G_PRIVATE_INIT(free_cuts);
-
-static struct cuts *
-remembered(void)
-{
-    struct cuts *cuts = g_private_get(&cuts_of_thread);
-
-    if (!cuts) {
-        cuts = g_new0(struct cuts, 1);
-        g_private_set(&cuts_of_thread, cuts);
-    }
-    return cuts;
-}
+static struct mw_thread_memory cuts = MW_THREAD_MEMORY(struct cut_key, struct cut, 1, 8, clear_cut);
 
 static void
 add_class(const struct mw_sizing *sizing, const struct mw_class_info *class, struct cut_key *key)
@@ -348,7 +327,7 @@ set_key(const struct mw_sizing *sizing, struct cut_key *key)
 {
     const struct mw_settings *s = &sizing->settings;
 
-    key->placement = s->placement[MW_STATE_OPTIMIZER];
+    memcpy(&key->placement, &s->placement[MW_STATE_OPTIMIZER], sizeof key->placement);
     key->count = 0;
     key->words[key->count++] = sizing->ranks_per_node;
     key->words[key->count++] = s->optimizer_chunk;
@@ -359,47 +338,35 @@ set_key(const struct mw_sizing *sizing, struct cut_key *key)
         add_class(sizing, &sizing->classes[c], key);
 }
 
-static bool
-is_same(const struct cut_key *one, const struct cut_key *other)
+static size_t
+key_bytes(const struct cut_key *key)
 {
-    return one->count == other->count &&
-           !memcmp(one->words, other->words, (size_t)one->count * sizeof *one->words) &&
-           !memcmp(&one->placement, &other->placement, sizeof one->placement);
+    return offsetof(struct cut_key, words) + (size_t)key->count * sizeof *key->words;
 }
 
 static bool
 take_known(struct mw_sizing *sizing, const struct cut_key *key)
 {
-    const struct cuts *cuts = remembered();
+    const struct cut *cut = mw_thread_memory_find(&cuts, key, key_bytes(key));
 
-    for (int i = 0; i < REMEMBERED; i++) {
-        const struct cut *cut = &cuts->all[i];
-        if (!cut->chunks || !is_same(&cut->key, key))
-            continue;
-        sizing->run_count = cut->run_count;
-        sizing->run_chunk_count = cut->chunk_count;
-        sizing->runs = g_memdup2(cut->runs, cut->run_count * sizeof *cut->runs);
-        sizing->run_chunks = g_memdup2(cut->chunks, cut->chunk_count * sizeof *cut->chunks);
-        return true;
-    }
-    return false;
+    if (!cut)
+        return false;
+    sizing->run_count = cut->run_count;
+    sizing->run_chunk_count = cut->chunk_count;
+    sizing->runs = g_memdup2(cut->runs, cut->run_count * sizeof *cut->runs);
+    sizing->run_chunks = g_memdup2(cut->chunks, cut->chunk_count * sizeof *cut->chunks);
+    return true;
 }
 
 static void
 remember(const struct mw_sizing *sizing, const struct cut_key *key)
 {
-    struct cuts *cuts = remembered();
-    struct cut *cut = &cuts->all[cuts->next];
-
     if (!sizing->run_chunk_count || sizing->run_chunk_count > REMEMBERED_CHUNKS)
         return;
-    g_free(cut->runs);
-    g_free(cut->chunks);
-    *cut = (struct cut){
-        *key, g_memdup2(sizing->runs, sizing->run_count * sizeof *sizing->runs),
+    *(struct cut *)mw_thread_memory_keep(&cuts, key, key_bytes(key)) = (struct cut){
+        g_memdup2(sizing->runs, sizing->run_count * sizeof *sizing->runs),
         g_memdup2(sizing->run_chunks, sizing->run_chunk_count * sizeof *sizing->run_chunks),
         sizing->run_count, sizing->run_chunk_count};
-    cuts->next = (cuts->next + 1) % REMEMBERED;
 }
 
 void

@@ -854,13 +854,22 @@ set_strategy(struct mw_sizing *sizing)
     sizing->gradient_rest_bytes = sizing->gradient_element_bytes + (paper20 ? 2 : 0);
 }
 
-/* All is zero but the operators, which take most of the room: a search sizes thousands. */
+/* All else is zero but stretches and operators, which take most of the room: a search sizes
+ * thousands. */
 static struct mw_sizing *
-blank_sizing(void)
+blank_sizing(const struct mw_model *model, const struct mw_hardware *hardware,
+             const struct mw_settings *settings)
 {
     struct mw_sizing *sizing = g_new(struct mw_sizing, 1);
+    char *bytes = (char *)sizing;
+    size_t behind_settings = offsetof(struct mw_sizing, ranks);
+    size_t behind_stretches = offsetof(struct mw_sizing, copied_params);
 
-    memset(sizing, 0, offsetof(struct mw_sizing, classes));
+    sizing->model = model;
+    sizing->hardware = hardware;
+    sizing->settings = *settings;
+    memset(bytes + behind_settings, 0, offsetof(struct mw_sizing, stretch) - behind_settings);
+    memset(bytes + behind_stretches, 0, offsetof(struct mw_sizing, classes) - behind_stretches);
     for (int c = 0; c < MW_CLASS_COUNT; c++)
         memset(&sizing->classes[c], 0, offsetof(struct mw_class_info, operators));
     return sizing;
@@ -871,11 +880,8 @@ static struct mw_sizing *
 cut_model(const struct mw_model *model, const struct mw_hardware *hardware,
           const struct mw_settings *settings, const struct mw_model_walk *walk, int64_t stage)
 {
-    struct mw_sizing *sizing = blank_sizing();
+    struct mw_sizing *sizing = blank_sizing(model, hardware, settings);
 
-    sizing->model = model;
-    sizing->hardware = hardware;
-    sizing->settings = *settings;
     if (sizing->settings.tiles == MW_AUTO)
         sizing->settings.tiles = 1;
     set_ranks(sizing, stage);

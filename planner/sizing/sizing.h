@@ -275,7 +275,7 @@ struct mw_sizing {
     struct mw_sizing *next_stage; /* NULL: it is the last */
     int64_t layers, stretches;    /* of the model that the stage has, and stretches of layers
                                       * that follow each other, into which they are divided */
-    struct mw_stretch stretch[MW_STRETCHES_MAX + 1];
+    struct mw_stretch stretch[MW_STRETCHES_MAX + 1]; /* and its end; those behind are not set */
     int64_t copied_params;           /* of a tied embedding, which the first and the last stage have
                                       * each; 0: of none */
     int64_t micro_batches_in_flight; /* whose backward is still to come, at most; of several
@@ -672,5 +672,8 @@ int64_t mw_sizing_stretch_layers(const struct mw_sizing *sizing, int64_t stretch
 int64_t mw_sizing_stretch_of(const struct mw_sizing *sizing, int64_t layer);
 int64_t mw_sizing_model_layer(const struct mw_sizing *sizing, int64_t layer);
 enum mw_class mw_sizing_layer_class(const struct mw_sizing *sizing, int64_t layer);
+
+/* The number of a model while the thread remembers it; one that was forgotten gets another. */
+int64_t mw_sizing_model_number(const struct mw_model *model);
 
 #endif

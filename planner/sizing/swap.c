@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/thread_memory.h"
 #include "planner/sizing/internal.h"
 
 #define ADAM_STATES 4 /* parameter, gradient, momentum, variance */
@@ -19,8 +20,7 @@ mw_sizing_rounded_up_by(double bytes)
 
 /* Elements of a rank's part of a parameter, how many are alike, and their type. */
 struct alike {
-    int64_t elements, count;
-    enum mw_dtype dtype;
+    int64_t elements, count, dtype; /* enum mw_dtype, as wide: keys are compared as bytes */
 };
 #define ALIKE_MAX (MW_LAYER_OPERATORS_MAX * (MW_OPERATOR_MATRICES_MAX + 1))
 
@@ -92,86 +92,60 @@ add_alike(struct filling *filling, struct alike part)
     filling->open = left % whole * part.elements;
 }
 
-/* All that sub-groups depend on. */
+/* All that sub-groups depend on; parts behind the last are not set. */
 struct sub_group_key {
     int64_t enough;
     double bytes_each;
-    int counts[MW_CLASS_COUNT];
-    int64_t blocks[MW_CLASS_COUNT];
-    struct alike parts[MW_CLASS_COUNT][ALIKE_MAX]; /* [counts], the rest is not set */
+    int64_t blocks[MW_CLASS_COUNT], counts[MW_CLASS_COUNT], count;
+    struct alike parts[MW_CLASS_COUNT * ALIKE_MAX]; /* [count], class by class */
 };
 
 static struct mw_sub_groups
 fill_groups(const struct sub_group_key *key)
 {
     struct filling filling = {{.largest = 1}, 0, key->enough, key->bytes_each};
+    const struct alike *parts = key->parts;
 
-    for (int c = 0; c < MW_CLASS_COUNT; c++)
+    for (int c = 0; c < MW_CLASS_COUNT; parts += key->counts[c++])
         for (int64_t block = 0; key->counts[c] && block < key->blocks[c]; block++)
-            for (int p = 0; p < key->counts[c]; p++)
-                add_alike(&filling, key->parts[c][p]);
+            for (int64_t p = 0; p < key->counts[c]; p++)
+                add_alike(&filling, parts[p]);
     close_groups(&filling, filling.open, 1);
     return filling.groups;
 }
 
-static bool
-is_same(const struct sub_group_key *one, const struct sub_group_key *other)
+/* A search sizes one cut with many batches. */
+static struct mw_thread_memory groups_known =
+    MW_THREAD_MEMORY(struct sub_group_key, struct mw_sub_groups, 1, 4, NULL);
+
+static void
+set_key(const struct mw_sizing *sizing, int64_t enough, int64_t ranks, double bytes_each,
+        struct sub_group_key *key)
 {
-    bool same = one->enough == other->enough && one->bytes_each == other->bytes_each &&
-                !memcmp(one->counts, other->counts, sizeof one->counts) &&
-                !memcmp(one->blocks, other->blocks, sizeof one->blocks);
-
-    for (int c = 0; same && c < MW_CLASS_COUNT; c++)
-        for (int p = 0; same && p < one->counts[c]; p++)
-            same = one->parts[c][p].elements == other->parts[c][p].elements &&
-                   one->parts[c][p].count == other->parts[c][p].count;
-    return same;
-}
-
-/* A search sizes one cut with many batches: the thread remembers the last ones. */
-#define REMEMBERED 4
-
-struct remembered_groups {
-    struct sub_group_key keys[REMEMBERED];
-    struct mw_sub_groups groups[REMEMBERED];
-    int count, next; /* to be forgotten */
-};
-
-static GPrivate groups_of_thread = G_PRIVATE_INIT(g_free);
-
-static struct remembered_groups *
-remembered(void)
-{
-    struct remembered_groups *all = g_private_get(&groups_of_thread);
-
-    if (!all) {
-        all = g_new0(struct remembered_groups, 1);
-        g_private_set(&groups_of_thread, all);
+    key->enough = enough;
+    key->bytes_each = bytes_each;
+    key->count = 0;
+    for (int c = 0; c < MW_CLASS_COUNT; c++) {
+        key->blocks[c] = sizing->classes[c].blocks;
+        key->counts[c] = parts_of_block(&sizing->classes[c], true, ranks, key->parts + key->count);
+        key->count += key->counts[c];
     }
-    return all;
 }
 
 struct mw_sub_groups
 mw_sizing_sub_groups(const struct mw_sizing *sizing, int64_t enough, int64_t ranks,
                      double bytes_each)
 {
-    struct remembered_groups *all = remembered();
-    struct sub_group_key *key = &all->keys[all->next];
+    struct sub_group_key key;
 
-    key->enough = enough;
-    key->bytes_each = bytes_each;
-    for (int c = 0; c < MW_CLASS_COUNT; c++) {
-        key->blocks[c] = sizing->classes[c].blocks;
-        key->counts[c] = parts_of_block(&sizing->classes[c], true, ranks, key->parts[c]);
-    }
-    for (int i = 0; i < all->count; i++)
-        if (i != all->next && is_same(&all->keys[i], key))
-            return all->groups[i];
-    struct mw_sub_groups *groups = &all->groups[all->next];
-    *groups = fill_groups(key);
-    all->next = (all->next + 1) % REMEMBERED;
-    all->count = MIN(all->count + 1, REMEMBERED);
-    return *groups;
+    set_key(sizing, enough, ranks, bytes_each, &key);
+    size_t bytes = offsetof(struct sub_group_key, parts) + (size_t)key.count * sizeof *key.parts;
+    const struct mw_sub_groups *known = mw_thread_memory_find(&groups_known, &key, bytes);
+    if (known)
+        return *known;
+    struct mw_sub_groups groups = fill_groups(&key);
+    *(struct mw_sub_groups *)mw_thread_memory_keep(&groups_known, &key, bytes) = groups;
+    return groups;
 }
 
 int64_t
@@ -208,7 +182,8 @@ mw_sizing_frozen_rounding(const struct mw_sizing *sizing, int64_t ranks)
         int count = class->blocks ? parts_of_block(class, false, ranks, parts) : 0;
         for (int p = 0; p < count; p++) {
             double times = (double)(class->blocks * parts[p].count);
-            double bytes = (double)parts[p].elements * mw_dtype_bits(parts[p].dtype) / 8;
+            double bytes =
+                (double)parts[p].elements * mw_dtype_bits((enum mw_dtype)parts[p].dtype) / 8;
             own += times * bytes;
             more += times * mw_sizing_rounded_up_by(bytes);
         }

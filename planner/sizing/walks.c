@@ -3,35 +3,42 @@
 #include <glib.h>
 #include <string.h>
 
+#include "base/thread_memory.h"
 #include "planner/sizing/internal.h"
 
-#define REMEMBERED 8
+/* Models that have numbers, the newest. */
+#define MODELS 2
 
-/* Of one model, the newest one. */
-struct walks {
-    struct mw_model model;
-    struct mw_shape shapes[REMEMBERED];
-    struct mw_model_walk walks[REMEMBERED];
-    int count, next; /* to be forgotten */
+struct numbers {
+    struct mw_model models[MODELS];
+    int64_t count; /* all that were met: the number of the next one */
 };
 
-static GPrivate walks_of_thread = G_PRIVATE_INIT(g_free);
+static GPrivate numbers_of_thread = G_PRIVATE_INIT(g_free);
 
-static struct walks *
-remembered(const struct mw_model *model)
+int64_t
+mw_sizing_model_number(const struct mw_model *model)
 {
-    struct walks *walks = g_private_get(&walks_of_thread);
+    struct numbers *numbers = g_private_get(&numbers_of_thread);
 
-    if (!walks) {
-        walks = g_new0(struct walks, 1);
-        g_private_set(&walks_of_thread, walks);
+    if (!numbers) {
+        numbers = g_new0(struct numbers, 1);
+        g_private_set(&numbers_of_thread, numbers);
     }
-    if (!mw_model_is_same(&walks->model, model)) {
-        walks->model = *model;
-        walks->count = walks->next = 0;
-    }
-    return walks;
+    for (int64_t i = numbers->count - 1; i >= MAX(0, numbers->count - MODELS); i--)
+        if (mw_model_is_same(&numbers->models[i % MODELS], model))
+            return i;
+    numbers->models[numbers->count % MODELS] = *model;
+    return numbers->count++;
 }
+
+struct walk_key {
+    int64_t model; /* its number */
+    struct mw_shape shape;
+};
+
+static struct mw_thread_memory walks =
+    MW_THREAD_MEMORY(struct walk_key, struct mw_model_walk, 1, 8, NULL);
 
 /* Operators behind the last are not set. */
 static void
@@ -54,18 +61,18 @@ bool
 mw_sizing_walk(const struct mw_model *model, const struct mw_shape *shape,
                struct mw_model_walk *walk, GError **error)
 {
-    struct walks *walks = remembered(model);
+    struct walk_key key;
 
-    for (int i = 0; i < walks->count; i++)
-        if (!memcmp(&walks->shapes[i], shape, sizeof *shape)) {
-            copy_walk(&walks->walks[i], walk);
-            return true;
-        }
+    memset(&key, 0, sizeof key);
+    key.model = mw_sizing_model_number(model);
+    memcpy(&key.shape, shape, sizeof key.shape);
+    const struct mw_model_walk *known = mw_thread_memory_find(&walks, &key, sizeof key);
+    if (known) {
+        copy_walk(known, walk);
+        return true;
+    }
     if (!mw_model_walk_checked(model, shape, walk, error))
         return false;
-    walks->shapes[walks->next] = *shape;
-    copy_walk(walk, &walks->walks[walks->next]);
-    walks->next = (walks->next + 1) % REMEMBERED;
-    walks->count = MIN(walks->count + 1, REMEMBERED);
+    copy_walk(walk, mw_thread_memory_keep(&walks, &key, sizeof key));
     return true;
 }
