@@ -11,10 +11,16 @@
 
 /* Only candidates with the best estimates are simulated, and only those close to the best. */
 #define SIMULATED 4
+/* Of those that recompute some layers alone. */
+#define SIMULATED_MIXED 2
 #define NEAR 0.9
 /* Factor by which a plan must be faster than a simpler one, which does not offload or partitions
  * less. */
 #define WORTH_COMPLEXITY 1.02
+/* Factor by which estimates must be better for recomputing fewer layers to be sought. */
+#define WORTH_SIZING 1.01
+/* So many micro-batches are few. */
+#define FEW_MICRO_BATCHES 8
 /* If a plan has more micro-batches, this number and one less are simulated; each further
  * micro-batch takes the difference of the two. */
 #define SIMULATED_MICRO_BATCHES 3
@@ -237,7 +243,7 @@ mw_estimated_rate_of(const struct mw_sizing *sizing)
 /* Sets the indices of the candidates that fit and have the best estimates, close to the best one
  * and not below `floor`; returns their number. */
 static int
-shortlist(GPtrArray *candidates, double floor, guint list[SIMULATED])
+shortlist(GPtrArray *candidates, int most, double floor, guint list[SIMULATED])
 {
     double rates[SIMULATED];
     int count = 0;
@@ -250,9 +256,9 @@ shortlist(GPtrArray *candidates, double floor, guint list[SIMULATED])
         int place = count;
         while (place > 0 && rates[place - 1] < rate)
             place--;
-        if (place == SIMULATED)
+        if (place == most)
             continue;
-        count = MIN(count + 1, SIMULATED);
+        count = MIN(count + 1, most);
         for (int j = count - 1; j > place; j--) {
             rates[j] = rates[j - 1];
             list[j] = list[j - 1];
@@ -334,10 +340,10 @@ take_better(struct search *search, struct mw_choice *best, struct mw_choice *oth
 /* The fastest candidate; a single candidate is not simulated.  Estimates below `floor` are far from
  * the best of others. */
 static struct mw_choice
-fastest_candidate(struct search *search, GPtrArray *candidates, double floor)
+fastest_candidate(struct search *search, GPtrArray *candidates, int most, double floor)
 {
     guint list[SIMULATED] = {0};
-    int count = shortlist(candidates, floor, list);
+    int count = shortlist(candidates, most, floor, list);
     struct mw_choice best = {.sizing = g_steal_pointer(&candidates->pdata[list[0]]),
                              .keeps_plan = search->keeps_plan};
 
@@ -351,9 +357,10 @@ fastest_candidate(struct search *search, GPtrArray *candidates, double floor)
 
 /* The fastest candidate, unless there is a choice that is as good. */
 static void
-take_fastest(struct search *search, struct mw_choice *choice, GPtrArray *candidates, double floor)
+take_fastest(struct search *search, struct mw_choice *choice, GPtrArray *candidates, int most,
+             double floor)
 {
-    struct mw_choice fastest = fastest_candidate(search, candidates, floor);
+    struct mw_choice fastest = fastest_candidate(search, candidates, most, floor);
 
     if (choice->sizing)
         take_better(search, choice, &fastest);
@@ -427,32 +434,51 @@ find_nearest(const struct mw_question *question, const struct mw_settings *asked
                : NULL;
 }
 
-/* The candidates that fit, perhaps none; NULL: the question is refused. */
+/* The candidates that fit, perhaps none; NULL: the question is refused.  `needless`: to which those
+ * are added that move more off the GPU than others, or NULL. */
 static GPtrArray *
-find_fitting(const struct mw_question *question, const struct mw_settings *asked)
+find_with_needless(const struct mw_question *question, const struct mw_settings *asked,
+                   GPtrArray *needless)
 {
     struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     struct mw_settings resolved;
 
     GPtrArray *found = mw_settings_complete(&planned, asked, &resolved, NULL)
-                           ? mw_planner_fitting_candidates(&planned, &resolved)
+                           ? mw_planner_candidates_beside(&planned, &resolved, needless)
                            : NULL;
     if (found)
         halve_logits(question, &resolved, found);
     return found;
 }
 
+static GPtrArray *
+find_fitting(const struct mw_question *question, const struct mw_settings *asked)
+{
+    return find_with_needless(question, asked, NULL);
+}
+
+/* And how many micro-batches the one has that it is of. */
 static double
-best_estimate(GPtrArray *candidates)
+best_estimate_of(GPtrArray *candidates, int64_t *micro_batches)
 {
     double best = 0;
 
     for (guint i = 0; candidates && i < candidates->len; i++) {
         const struct mw_sizing *sizing = candidates->pdata[i];
-        if (sizing->fits)
-            best = fmax(best, mw_estimated_rate_of(sizing));
+        double rate = sizing->fits ? mw_estimated_rate_of(sizing) : 0;
+        if (rate > best)
+            *micro_batches = sizing->settings.grad_accum;
+        best = fmax(best, rate);
     }
     return best;
+}
+
+static double
+best_estimate(GPtrArray *candidates)
+{
+    int64_t micro_batches;
+
+    return best_estimate_of(candidates, &micro_batches);
 }
 
 /* Whether no candidate moves anything off the GPU: estimates are close where only the GPU works. */
@@ -563,15 +589,17 @@ may_recompute_some(const struct search *search, const struct mw_settings *asked)
 }
 
 /* Of the layers that `all` recomputes the share that the GPU has room to keep, and one more; `none`
- * keeps all.  Of layers that are unlike some may save more than their share. */
+ * keeps all.  Logits may be cut into so many chunks that they take nothing.  Of layers that are
+ * unlike some may save more than their share. */
 static double
-share_with_room(const struct mw_sizing *all, const struct mw_sizing *none)
+share_with_room(const struct mw_sizing *all, const struct mw_sizing *none, bool chunks)
 {
     double need = (double)mw_sizing_whole_need(all, MW_TIER_GPU);
     double more = (double)mw_sizing_whole_need(none, MW_TIER_GPU) - need;
     double left = (double)all->tiers[MW_TIER_GPU].capacity_bytes - need;
     int kinds = 0;
 
+    left += chunks ? (double)all->ledger[MW_TIER_GPU][MW_PURPOSE_LOGITS] : 0;
     for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
         kinds += all->classes[c].blocks > 0;
     return more > 0 && kinds == 1 ? fmin(1, left / more + 1.0 / (double)all->layers) : 1;
@@ -581,7 +609,7 @@ share_with_room(const struct mw_sizing *all, const struct mw_sizing *none)
  * fits would be faster than `floor`, and not those of all layers, for then another candidate keeps
  * them. */
 static bool
-may_gain(const struct mw_sizing *all, double floor)
+may_gain(const struct mw_sizing *all, bool chunks, double floor)
 {
     struct mw_settings settings = keeping_all(&all->settings);
     struct mw_sizing *none = mw_sizing_new(all->model, all->hardware, &settings, NULL);
@@ -590,37 +618,92 @@ may_gain(const struct mw_sizing *all, double floor)
     if (none && !none->fits) {
         double all_s = mw_estimate_s(all, all->hardware);
         double saved_s = all_s - mw_estimate_s(none, all->hardware);
-        double some_s = all_s - saved_s * share_with_room(all, none);
+        double some_s = all_s - saved_s * share_with_room(all, none, chunks);
         gains = saved_s > 0 && mw_tokens_per_step(all) / some_s > floor;
     }
     mw_sizing_free(none);
     return gains;
 }
 
+/* What candidates with as few recomputed layers as fit are sought for. */
+struct mix {
+    struct mw_request planned;
+    struct mw_settings resolved;
+    bool on_gpu;  /* no candidate that treats all layers alike moves anything off the GPU */
+    double alike; /* the best rate of those */
+    double present;
+    int64_t most_micro_batches; /* with more of them logits are not cut, and nothing else moves, to
+                                   keep layers: such plans take long, and nobody asked for them */
+    GPtrArray *found;
+};
+
+/* They have to be faster than what is there, and enough faster than what treats all layers alike,
+ * where they are not simpler. */
+static void
+mix_in(struct mix *mix, const struct mw_sizing *all, bool more)
+{
+    bool simpler = !mix->on_gpu && deepest_tier(all) == MW_TIER_GPU;
+    double worth = mix->on_gpu ? WORTH_SIZING : more ? WORTH_COMPLEXITY : simpler ? 1 : NEAR;
+    double floor = fmax(worth * mix->alike, mix->present);
+    struct mw_settings resolved = mix->resolved;
+
+    if (!more)
+        resolved.logits_chunks = all->settings.logits_chunks;
+    if (all->fits && may_gain(all, resolved.logits_chunks == MW_AUTO, floor))
+        mw_planner_add_fewest(&mix->planned, &resolved, all, mix->found);
+}
+
+/* Whether the same batch takes as little of the GPU in a placement that comes before. */
+static bool
+frees_nothing(GPtrArray *needless, guint number)
+{
+    const struct mw_sizing *one = needless->pdata[number];
+
+    for (guint i = 0; i < number; i++) {
+        const struct mw_sizing *other = needless->pdata[i];
+        if (one->settings.micro_batch == other->settings.micro_batch &&
+            one->settings.grad_accum == other->settings.grad_accum &&
+            mw_sizing_whole_need(one, MW_TIER_GPU) >= mw_sizing_whole_need(other, MW_TIER_GPU))
+            return true;
+    }
+    return false;
+}
+
+static void
+mix_all(struct mix *mix, GPtrArray *candidates, bool needless)
+{
+    for (guint i = 0; candidates && i < candidates->len; i++) {
+        const struct mw_sizing *all = candidates->pdata[i];
+        bool more = all->settings.grad_accum <= mix->most_micro_batches;
+        if (!needless || (more && !frees_nothing(candidates, i)))
+            mix_in(mix, all, more);
+    }
+}
+
 /* The candidates with as few recomputed layers as fit that may be faster than `present`, and enough
- * faster than `alike`, which treats all layers alike, where they are not simpler. */
+ * faster than `alike`, which treats all layers alike. */
 static GPtrArray *
 find_mixed(const struct mw_question *question, const struct mw_settings *asked,
-           GPtrArray *candidates, double alike, double present)
+           GPtrArray *candidates, GPtrArray *needless, int64_t micro_batches, double alike,
+           double present)
 {
-    bool on_gpu = stay_on_gpu(candidates);
-    struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
-    struct mw_settings settings = recomputing_fewest(asked), resolved;
+    struct mix mix = {.planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]},
+                      .on_gpu = stay_on_gpu(candidates),
+                      .alike = alike,
+                      .present = present};
+    struct mw_settings settings = recomputing_fewest(asked);
 
     if (mw_strategy_traits(asked->strategy)->fills_gpu) /* with what the kept ones leave */
         return find_fitting(question, &settings);
-    GPtrArray *found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
-    bool planned_so = mw_settings_complete(&planned, &settings, &resolved, NULL);
-    for (guint i = 0; planned_so && candidates && i < candidates->len; i++) {
-        const struct mw_sizing *all = candidates->pdata[i];
-        bool simpler = !on_gpu && deepest_tier(all) == MW_TIER_GPU;
-        double floor = on_gpu ? WORTH_COMPLEXITY * alike : simpler ? alike : NEAR * alike;
-        if (all->fits && may_gain(all, fmax(floor, present)))
-            mw_planner_add_fewest(&planned, &resolved, all, found);
-    }
-    if (planned_so)
-        halve_logits(question, &resolved, found);
-    return found;
+    mix.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
+    if (!mw_settings_complete(&mix.planned, &settings, &mix.resolved, NULL))
+        return mix.found;
+    mix.most_micro_batches =
+        asked->micro_batch == MW_AUTO ? MAX(FEW_MICRO_BATCHES, 2 * micro_batches) : INT64_MAX;
+    mix_all(&mix, candidates, false);
+    mix_all(&mix, needless, true);
+    halve_logits(question, &mix.resolved, mix.found);
+    return mix.found;
 }
 
 /* Recomputes every block, or none or some if that is faster.  Without a sizing: nothing fits, or
@@ -630,13 +713,16 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
 {
     struct mw_settings settings = keeping_all(asked);
     struct mw_choice choice = {0};
-    g_autoptr(GPtrArray) candidates = find_fitting(search->question, asked);
+    g_autoptr(GPtrArray) needless = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
+    g_autoptr(GPtrArray) candidates = find_with_needless(search->question, asked, needless);
     g_autoptr(GPtrArray) kept =
         may_keep_all(asked) ? find_fitting(search->question, &settings) : NULL;
-    double recomputed = best_estimate(candidates), all = best_estimate(kept);
+    int64_t micro_batches = INT64_MAX / 2;
+    double recomputed = best_estimate_of(candidates, &micro_batches), all = best_estimate(kept);
     g_autoptr(GPtrArray) mixed =
         may_recompute_some(search, asked)
-            ? find_mixed(search->question, asked, candidates, fmax(recomputed, all), NEAR * present)
+            ? find_mixed(search->question, asked, candidates, needless, micro_batches,
+                         fmax(recomputed, all), NEAR * present)
             : NULL;
     double some = best_estimate(mixed), most = fmax(recomputed, fmax(all, some));
     bool on_gpu = stay_on_gpu(candidates) && stay_on_gpu(kept);
@@ -645,13 +731,14 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, doubl
     if (most < NEAR * present)
         return choice;
     if (candidates && candidates->len && recomputed >= floor)
-        choice = fastest_candidate(search, candidates, floor);
+        choice = fastest_candidate(search, candidates, SIMULATED, floor);
     if (all > recomputed && all >= floor)
-        take_fastest(search, &choice, kept, floor);
+        take_fastest(search, &choice, kept, SIMULATED, floor);
     /* Transfers are worse than estimated where they wait for each other in backward. */
     double worth = (on_gpu ? 1 : NEAR) * fmax(recomputed, all);
     if (some > worth)
-        take_fastest(search, &choice, mixed, worth);
+        take_fastest(search, &choice, mixed, asked->micro_batch == MW_AUTO ? SIMULATED_MIXED : 1,
+                     worth);
     return choice;
 }
 
