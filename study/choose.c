@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "planner/known.h"
+#include "planner/settings/table.h"
 #include "study/evaluate.h"
 #include "study/known_steps.h"
 
@@ -20,7 +21,9 @@
 /* Factor by which estimates must be better for recomputing fewer layers to be sought. */
 #define WORTH_SIZING 1.01
 /* So many micro-batches are few. */
-#define FEW_MICRO_BATCHES 8
+#define FEW_MICRO_BATCHES 64
+/* Of the time that the GPU computes, from which on parameters that come are waited for. */
+#define FETCH_SHARE 0.25
 /* If a plan has more micro-batches, this number and one less are simulated; each further
  * micro-batch takes the difference of the two. */
 #define SIMULATED_MICRO_BATCHES 3
@@ -163,8 +166,8 @@ same_plan(const struct mw_settings *a, const struct mw_settings *b)
     }
     return a->strategy == b->strategy && a->micro_batch == b->micro_batch &&
            a->grad_accum == b->grad_accum && a->tiles == b->tiles &&
-           a->logits_chunks == b->logits_chunks && a->commit == b->commit &&
-           a->checkpoint_interval == b->checkpoint_interval &&
+           a->logits_chunks == b->logits_chunks && a->prefetch == b->prefetch &&
+           a->commit == b->commit && a->checkpoint_interval == b->checkpoint_interval &&
            a->whole_checkpoints == b->whole_checkpoints &&
            a->recompute_layers == b->recompute_layers &&
            !memcmp(&a->recompute_set, &b->recompute_set, sizeof a->recompute_set);
@@ -337,6 +340,69 @@ take_better(struct search *search, struct mw_choice *best, struct mw_choice *oth
     }
 }
 
+/* Seconds of the slowest way by which parameters come to the GPU. */
+static double
+fetch_s_of(const struct mw_closed_form *form)
+{
+    return fmax(form->plan_s[MW_TERM_FETCH_NVME],
+                fmax(form->plan_s[MW_TERM_FETCH_PCIE], form->plan_s[MW_TERM_FETCH_GATHER]));
+}
+
+static double
+fetch_s(const struct mw_sizing *sizing)
+{
+    struct mw_closed_form form;
+
+    mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
+    return fetch_s_of(&form);
+}
+
+/* Where parameters take long to come, but not much longer than what is computed with them, the
+ * unlike parts of a layer wait for each other. */
+static bool
+waits_for_parts(const struct mw_sizing *sizing)
+{
+    struct mw_closed_form form;
+
+    mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
+    double come_s = fetch_s_of(&form);
+    double own_s = form.plan_s[MW_TERM_PRODUCTS] + form.plan_s[MW_TERM_MEMORY_BOUND];
+    return come_s > FETCH_SHARE * own_s && own_s > FETCH_SHARE * come_s;
+}
+
+/* Parts differ in how long they are computed with and how long they travel: with one ahead each
+ * waits for the slower of both, and where those of a layer are on their way only the sums over it
+ * count.  So where the number is open it is as large as memory allows, up to a layer's. */
+static struct mw_sizing *
+deepen_prefetch(const struct mw_question *question, struct mw_sizing *one)
+{
+    struct mw_settings s = one->settings;
+    bool open = question->settings.prefetch == MW_AUTO && s.overlap && !s.serialize;
+    int64_t most = MIN(mw_sizing_parts_of_layer(one), (int64_t)mw_setting_find("prefetch")->max);
+
+    if (!open || !one->fits || !one->params_partitioned || mw_settings_layer_order(&s) ||
+        !waits_for_parts(one))
+        return one;
+    for (int64_t depth = most; depth > 1; depth /= 2) {
+        mw_settings_set_prefetch(&s, depth);
+        struct mw_sizing *ahead = mw_sizing_new(one->model, one->hardware, &s, NULL);
+        bool fits = ahead && ahead->fits;
+        mw_sizing_free(fits ? one : ahead);
+        if (fits)
+            return ahead;
+    }
+    return one;
+}
+
+static struct mw_choice
+take_candidate(struct search *search, GPtrArray *candidates, guint number)
+{
+    struct mw_sizing *sizing = g_steal_pointer(&candidates->pdata[number]);
+
+    return (struct mw_choice){.sizing = deepen_prefetch(search->question, sizing),
+                              .keeps_plan = search->keeps_plan};
+}
+
 /* The fastest candidate; a single candidate is not simulated.  Estimates below `floor` are far from
  * the best of others. */
 static struct mw_choice
@@ -344,12 +410,10 @@ fastest_candidate(struct search *search, GPtrArray *candidates, int most, double
 {
     guint list[SIMULATED] = {0};
     int count = shortlist(candidates, most, floor, list);
-    struct mw_choice best = {.sizing = g_steal_pointer(&candidates->pdata[list[0]]),
-                             .keeps_plan = search->keeps_plan};
+    struct mw_choice best = take_candidate(search, candidates, list[0]);
 
     for (int i = 1; i < count; i++) {
-        struct mw_choice other = {.sizing = g_steal_pointer(&candidates->pdata[list[i]]),
-                                  .keeps_plan = search->keeps_plan};
+        struct mw_choice other = take_candidate(search, candidates, list[i]);
         take_better(search, &best, &other);
     }
     return best;
@@ -380,17 +444,6 @@ loads_logits_twice(const struct mw_sizing *sizing)
 
     return sizing->fits && s->logits_chunks == 1 && (apart || away) && s->pp == 1 &&
            !mw_settings_layer_order(s);
-}
-
-/* Seconds of the slowest way by which parameters come to the GPU. */
-static double
-fetch_s(const struct mw_sizing *sizing)
-{
-    struct mw_closed_form form;
-
-    mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
-    return fmax(form.plan_s[MW_TERM_FETCH_NVME],
-                fmax(form.plan_s[MW_TERM_FETCH_PCIE], form.plan_s[MW_TERM_FETCH_GATHER]));
 }
 
 /* Memory that has room for logits in one piece has room for two, which are faster where transfers
