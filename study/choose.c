@@ -188,18 +188,53 @@ step_with(const struct mw_sizing *sizing, int64_t micro_batches)
     return step_s;
 }
 
+/* Seconds of the slowest way by which parameters come to the GPU. */
+static double
+fetch_s_of(const struct mw_closed_form *form)
+{
+    return fmax(form->plan_s[MW_TERM_FETCH_NVME],
+                fmax(form->plan_s[MW_TERM_FETCH_PCIE], form->plan_s[MW_TERM_FETCH_GATHER]));
+}
+
+static double
+fetch_s(const struct mw_sizing *sizing)
+{
+    struct mw_closed_form form;
+
+    mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
+    return fetch_s_of(&form);
+}
+
+/* Layer by layer parameters come once for all micro-batches, which those that are few wait for: one
+ * more of these takes nothing.  Forward and backward compute unlike times with as much that comes.
+ */
+static int64_t
+while_waiting(const struct mw_sizing *sizing)
+{
+    struct mw_closed_form form;
+
+    if (!mw_settings_layer_order(&sizing->settings))
+        return 0;
+    mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
+    double each_s = (form.plan_s[MW_TERM_PRODUCTS] + form.plan_s[MW_TERM_MEMORY_BOUND]) /
+                    (double)sizing->settings.grad_accum;
+    return (int64_t)fmin(2 * fetch_s_of(&form) / each_s, (double)sizing->settings.grad_accum);
+}
+
 /* A multiple of what a step has at a time. */
 static int64_t
-simulated_micro_batches(const struct mw_settings *s)
+simulated_micro_batches(const struct mw_sizing *sizing)
 {
-    return SIMULATED_MICRO_BATCHES * mw_settings_batch_grain(s);
+    int64_t grain = mw_settings_batch_grain(&sizing->settings);
+
+    return SIMULATED_MICRO_BATCHES * grain + while_waiting(sizing) / grain * grain;
 }
 
 /* All micro-batches except the first and the last are alike. */
 static double
 rate_by_few(const struct mw_sizing *sizing)
 {
-    int64_t few = simulated_micro_batches(&sizing->settings);
+    int64_t few = simulated_micro_batches(sizing);
     int64_t grain = mw_settings_batch_grain(&sizing->settings);
     double few_s = step_with(sizing, few), fewer_s = step_with(sizing, few - grain);
     double missing = (double)(sizing->settings.grad_accum - few) / (double)grain;
@@ -225,10 +260,9 @@ rate_of(struct search *search, struct mw_choice *choice)
     mw_progress("choosing among strategies and batches: %s, plan %u",
                 mw_strategy_name(choice->sizing->settings.strategy), search->known->len + 1);
     struct known new = {choice->sizing->settings, 0};
-    new.rate =
-        choice->sizing->settings.grad_accum > simulated_micro_batches(&choice->sizing->settings)
-            ? rate_by_few(choice->sizing)
-            : mw_choice_rate(choice);
+    new.rate = choice->sizing->settings.grad_accum > simulated_micro_batches(choice->sizing)
+                   ? rate_by_few(choice->sizing)
+                   : mw_choice_rate(choice);
     if (!search->keeps_plan)
         free_plan(choice);
     g_array_append_val(search->known, new);
@@ -338,23 +372,6 @@ take_better(struct search *search, struct mw_choice *best, struct mw_choice *oth
     } else {
         mw_choice_clear(other);
     }
-}
-
-/* Seconds of the slowest way by which parameters come to the GPU. */
-static double
-fetch_s_of(const struct mw_closed_form *form)
-{
-    return fmax(form->plan_s[MW_TERM_FETCH_NVME],
-                fmax(form->plan_s[MW_TERM_FETCH_PCIE], form->plan_s[MW_TERM_FETCH_GATHER]));
-}
-
-static double
-fetch_s(const struct mw_sizing *sizing)
-{
-    struct mw_closed_form form;
-
-    mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
-    return fetch_s_of(&form);
 }
 
 /* Where parameters take long to come, but not much longer than what is computed with them, the
