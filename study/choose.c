@@ -15,6 +15,8 @@
 /* Of those that recompute some layers alone. */
 #define SIMULATED_MIXED 2
 #define NEAR 0.9
+/* Rates that differ by less are the same: the larger step, nearer to the default, comes first. */
+#define SAME_RATE 1.001
 /* Factor by which a plan must be faster than a simpler one, which does not offload or partitions
  * less. */
 #define WORTH_COMPLEXITY 1.02
@@ -282,25 +284,28 @@ mw_estimated_rate_of(const struct mw_sizing *sizing)
 static int
 shortlist(GPtrArray *candidates, int most, double floor, guint list[SIMULATED])
 {
-    double rates[SIMULATED];
+    double rates[SIMULATED], tokens[SIMULATED];
     int count = 0;
 
     for (guint i = 0; i < candidates->len; i++) {
         const struct mw_sizing *sizing = candidates->pdata[i];
         if (!sizing->fits)
             continue;
-        double rate = mw_estimated_rate_of(sizing);
+        double rate = mw_estimated_rate_of(sizing), step = mw_tokens_per_step(sizing);
         int place = count;
-        while (place > 0 && rates[place - 1] < rate)
+        while (place > 0 && (rate > SAME_RATE * rates[place - 1] ||
+                             (SAME_RATE * rate > rates[place - 1] && step > tokens[place - 1])))
             place--;
         if (place == most)
             continue;
         count = MIN(count + 1, most);
         for (int j = count - 1; j > place; j--) {
             rates[j] = rates[j - 1];
+            tokens[j] = tokens[j - 1];
             list[j] = list[j - 1];
         }
         rates[place] = rate;
+        tokens[place] = step;
         list[place] = i;
     }
     while (count > 1 && rates[count - 1] < fmax(NEAR * rates[0], floor))
