@@ -279,6 +279,14 @@ mw_estimated_rate_of(const struct mw_sizing *sizing)
     return mw_tokens_per_step(sizing) / mw_estimate_s(sizing, sizing->hardware);
 }
 
+static bool
+comes_before(double rate, double tokens, double other, double other_tokens)
+{
+    bool same = rate < SAME_RATE * other && other < SAME_RATE * rate;
+
+    return same && tokens != other_tokens ? tokens > other_tokens : rate > other;
+}
+
 /* Sets the indices of the candidates that fit and have the best estimates, close to the best one
  * and not below `floor`; returns their number. */
 static int
@@ -293,8 +301,7 @@ shortlist(GPtrArray *candidates, int most, double floor, guint list[SIMULATED])
             continue;
         double rate = mw_estimated_rate_of(sizing), step = mw_tokens_per_step(sizing);
         int place = count;
-        while (place > 0 && (rate > SAME_RATE * rates[place - 1] ||
-                             (SAME_RATE * rate > rates[place - 1] && step > tokens[place - 1])))
+        while (place > 0 && comes_before(rate, step, rates[place - 1], tokens[place - 1]))
             place--;
         if (place == most)
             continue;
@@ -405,7 +412,7 @@ deepen_prefetch(const struct mw_question *question, struct mw_sizing *one)
     if (!open || !one->fits || !one->params_partitioned || mw_settings_layer_order(&s) ||
         !waits_for_parts(one))
         return one;
-    for (int64_t depth = most; depth > 1; depth /= 2) {
+    for (int64_t depth = most; depth > 1; depth--) {
         mw_settings_set_prefetch(&s, depth);
         struct mw_sizing *ahead = mw_sizing_new(one->model, one->hardware, &s, NULL);
         bool fits = ahead && ahead->fits;
