@@ -20,20 +20,13 @@
 
 #define SHOWN_CHARACTERS 1000 /* per message */
 
-const struct cli_verb *const cli_verbs[] = {&cli_verb_list,
-                                            &cli_verb_plan,
-                                            &cli_verb_simulate,
-                                            &cli_verb_sweep,
-                                            &cli_verb_advise,
-                                            &cli_verb_report,
-                                            &cli_verb_run,
-                                            &cli_verb_compare,
-                                            &cli_verb_check,
-                                            &cli_verb_calibrate,
-                                            &cli_verb_export,
-                                            &cli_verb_rm,
-                                            &cli_verb_verify,
-                                            NULL};
+const struct cli_verb *const cli_verbs[] = {&cli_verb_list,     &cli_verb_plan,
+                                            &cli_verb_simulate, &cli_verb_sweep,
+                                            &cli_verb_advise,   &cli_verb_report,
+                                            &cli_verb_run,      &cli_verb_compare,
+                                            &cli_verb_check,    &cli_verb_calibrate,
+                                            &cli_verb_export,   &cli_verb_rm,
+                                            &cli_verb_verify,   NULL};
 
 static void
 print_help(FILE *out)
@@ -45,8 +38,10 @@ print_help(FILE *out)
         cli_words_wrap(out, (*verb)->summary, 13);
     }
     fprintf(out, "\n`memwall help VERB` explains a verb, `memwall --version` prints the version.\n"
-                 "Example:\n"
-                 "  memwall simulate -m gpt3-175b -H dgx2 -s zero-infinity-nvme\n\n"
+                 "Examples:\n"
+                 "  memwall simulate -m gpt3-175b -H dgx2 -s zero-infinity-nvme\n"
+                 "  memwall simulate -m llama-3.1-8b -H rtx4090 --train lora:16  (fine-tune)\n"
+                 "  memwall simulate -m llama-3.1-8b -H rtx4090 --serve 100  (generate)\n\n"
                  "Exit status:\n");
     for (const struct cli_fact *status = cli_exit_statuses; status->name; status++) {
         fprintf(out, "  %-3s  ", status->name);
@@ -123,10 +118,21 @@ cli_outlive_readers(void)
 static const char *
 verb_meant(const char *word)
 {
-    static const char *const known[][2] = {{"train", "run"},           {"finetune", "run"},
-                                           {"resume", "run"},          {"predict", "simulate"},
-                                           {"benchmark", "calibrate"}, {"measure", "calibrate"},
-                                           {"delete", "rm"},           {"remove", "rm"}};
+#define TUNED "simulate --train lora:16, or run with it"
+    static const char *const known[][2] = {{"train", "run"},
+                                           {"resume", "run"},
+                                           {"predict", "simulate"},
+                                           {"benchmark", "calibrate"},
+                                           {"measure", "calibrate"},
+                                           {"delete", "rm"},
+                                           {"remove", "rm"},
+                                           {"finetune", TUNED},
+                                           {"fine-tune", TUNED},
+                                           {"lora", TUNED},
+                                           {"serve", "simulate --serve"},
+                                           {"infer", "simulate --serve"},
+                                           {"generate", "simulate --serve"}};
+#undef TUNED
 
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++)
         if (!strcmp(word, known[i][0]))

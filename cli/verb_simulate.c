@@ -33,6 +33,7 @@ const struct cli_verb cli_verb_simulate = {
     .summary = "predict a step: how fast, what limits it, what would help most",
     .arguments = "-m MODEL [-H HW] | PLANFILE",
     .examples = "memwall simulate -m llama-3.1-8b -H rtx4090 --tokens 10B\n"
+                "memwall simulate -m llama-3.1-8b -H rtx4090 --train lora:16 --weight-bits 4\n"
                 "memwall simulate -m gpt3-13b -H rtx4090 -s zero-offload,zero-infinity-nvme",
     .details =
         "PLANFILE is what -o wrote; it takes -H (default: the machine that the plan was made "

@@ -158,13 +158,16 @@ mw_model_expert_room(const struct mw_model *model, const struct mw_shape *shape)
     int64_t ep = MAX(1, shape->ep), here = model->experts / ep;
     int64_t rows = mw_model_expert_rows(model, shape);
 
-    if (ep == 1 || !shape->all_visit_one || shape->capacity_factor > 0)
+    if (ep == 1 || shape->capacity_factor > 0)
         return rows;
     int64_t groups = mw_model_gate_groups(model, shape->gate) / ep;
     int64_t most = MIN(mw_model_visits(model, shape->gate), here);
     if (groups)
         most = MIN(most, MW_PRODUCT(groups, mw_gate_copies((int)shape->gate)));
-    return MW_PRODUCT(ep, mw_shape_tokens(shape), most);
+    most = MW_PRODUCT(ep, mw_shape_tokens(shape), most);
+    if (shape->all_visit_one)
+        return most;
+    return (int64_t)fmin((double)most, ceil(fmax(1, shape->expert_imbalance) * (double)rows));
 }
 
 struct mw_walk

@@ -199,9 +199,10 @@ struct mw_shape {
     int64_t cp;             /* ranks that share the tokens of each sequence; 0 or 1: none do */
     enum mw_context context; /* how these compute attention */
     int64_t ep; /* ranks over which each mixture's experts are spread; 0 or 1: each has all */
-    /* What spread experts take has room for all tokens of these ranks to come to one; else for even
-     * shares. */
+    /* What spread experts take has room for all tokens of these ranks to come to one; else for what
+     * the rank with most has, expert_imbalance times an even share: 1, and so is less. */
     bool all_visit_one;
+    double expert_imbalance;
     enum mw_gating gate; /* of mixtures */
     double
         capacity_factor; /* of experts, for each an even share of tokens times this; 0 or less: no
@@ -363,7 +364,7 @@ int64_t mw_model_sent_rows(const struct mw_shape *shape, int64_t rows);
  * 0 where experts choose. */
 double mw_model_dropped_share(const struct mw_model *model, const struct mw_shape *shape);
 /* Rows that what the experts of a rank take has room for: as many, or where they are spread all
- * that can come (struct mw_shape, all_visit_one). */
+ * that can come, or what the fullest rank has (struct mw_shape, all_visit_one). */
 int64_t mw_model_expert_room(const struct mw_model *model, const struct mw_shape *shape);
 /* Whether it is a decoder each of whose layers is known with its attention, so that ranks can share
  * the tokens of its sequences. */

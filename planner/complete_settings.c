@@ -408,6 +408,12 @@ check_matmul(const struct mw_hardware *hardware, const struct mw_settings *s, GE
                          "{matmul-dtype=%s}: casts operands of 16 bits, and {dtype=%s} has "
                          "none; leave one out",
                          mw_dtype_name(s->matmul_dtype), mw_dtype_name(s->dtype));
+    /* bitsandbytes' MatMul4Bit and torchao's linear_nf4 go on in 16 bits, LLM.int8 in integers. */
+    if (s->frozen_dtype != MW_DTYPE_NONE)
+        return mw_refuse(error,
+                         "{matmul-dtype=%s}: weights in %s, by {weight-bits}, are widened to 16 "
+                         "bits and multiplied as such; leave one out",
+                         mw_dtype_name(s->matmul_dtype), mw_dtype_name(s->frozen_dtype));
     if (mw_hardware_has_fp8(hardware))
         return true;
     g_autofree char *names = mw_hwprofiles_with_fp8();

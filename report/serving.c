@@ -6,12 +6,26 @@
 #include "report/report.h"
 #include "report/wrap.h"
 
-static const char *
-home_text(enum mw_tier tier, bool shared)
+static char *
+home_text(const struct mw_serving *it, const struct mw_serving_row *row)
 {
-    return tier == MW_TIER_GPU   ? shared ? "in shares on the GPUs, gathered" : "on the GPU"
-           : tier == MW_TIER_CPU ? "in host memory, streamed"
-                                 : "on drives, streamed";
+    static const char *const whole[] = {"on the GPU", "in host memory", "on drives"};
+    GString *text = g_string_new(NULL);
+
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
+        double share = row->home_share[tier];
+        bool parts = tier == MW_TIER_GPU && row->shared && it->gpus_per_node > 1;
+        if (share <= 0)
+            continue;
+        g_string_append(text, text->len ? ", " : "");
+        if (share < 1)
+            g_string_append_printf(text, "%.3g%% ", 100 * share);
+        g_string_append(text, parts ? "in shares on the GPUs" : whole[tier]);
+    }
+    g_string_append(text, row->weights_in != MW_TIER_GPU ? ", streamed"
+                          : row->shared                  ? ", gathered"
+                                                         : "");
+    return g_string_free(text, FALSE);
 }
 
 static void
@@ -40,8 +54,10 @@ mw_table_serving(FILE *out, const struct mw_serving *it, const char *model, cons
                  it->best < 0 ? "DOES NOT FIT" : "serves", model, hardware, it->gpus,
                  it->gpus == 1 ? "" : "s", it->prompt, it->generated);
     mw_wrap_line(out, 14, "software      kernels as %s starts and fuses them", software);
-    mw_wrap_line(out, 14, "weights       %s; keys and values %s per token of a sequence",
+    mw_wrap_line(out, 14, "weights       %s%s%s; keys and values %s per token of a sequence",
                  mw_format_bytes((double)it->weights_bytes),
+                 it->narrow == MW_DTYPE_NONE ? "" : ", those of layers' products in ",
+                 it->narrow == MW_DTYPE_NONE ? "" : mw_dtype_name(it->narrow),
                  mw_format_bytes((double)it->token_cache_bytes));
     print_memory(out, it);
     fputc('\n', out);
@@ -50,12 +66,13 @@ mw_table_serving(FILE *out, const struct mw_serving *it, const char *model, cons
     for (int i = 0; i < it->row_count; i++) {
         const struct mw_serving_row *row = &it->rows[i];
         g_autofree char *batch = g_strdup_printf("%" G_GINT64_FORMAT, row->batch);
+        g_autofree char *home = home_text(it, row);
         if (!row->fits)
             continue;
-        mw_grid_row(grid, batch, home_text(row->weights_in, row->shared),
-                    mw_format_bytes((double)row->cache_bytes), mw_format_seconds(row->prompt_s),
-                    mw_format_seconds(row->token_s), mw_format_significant(row->tokens_per_s),
-                    mw_serving_lane_name(row->limit), NULL);
+        mw_grid_row(grid, batch, home, mw_format_bytes((double)row->cache_bytes),
+                    mw_format_seconds(row->prompt_s), mw_format_seconds(row->token_s),
+                    mw_format_significant(row->tokens_per_s), mw_serving_lane_name(row->limit),
+                    NULL);
     }
     mw_grid_print(grid, it->best < 0 ? NULL : out, 0);
     mw_wrap_line(out, 0,
@@ -88,6 +105,10 @@ mw_json_serving_write(FILE *out, const struct mw_serving *it, const char *model,
         mw_json_boolean(&json, "feasible", row->fits);
         mw_json_string(&json, "weights_in", mw_tier_name((int)row->weights_in));
         mw_json_boolean(&json, "weights_once_per_node", row->shared);
+        mw_json_begin(&json, "weights_home_bytes", '{', true);
+        for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+            mw_json_integer(&json, mw_tier_name(tier), row->home_bytes[tier]);
+        mw_json_end(&json, '}');
         mw_json_begin(&json, "need_bytes", '{', true);
         for (int tier = 0; tier < MW_TIER_COUNT; tier++)
             mw_json_integer(&json, mw_tier_name(tier), row->need[tier]);

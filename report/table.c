@@ -223,6 +223,9 @@ print_ways(FILE *out, const struct mw_result *r)
         g_ptr_array_add(ways, g_strdup("attention's scores formed again"));
     if (r->matmul_dtype)
         g_ptr_array_add(ways, g_strdup_printf("products in %s", r->matmul_dtype));
+    if (r->expert_imbalance > 1)
+        g_ptr_array_add(ways, g_strdup_printf("%s times the mean of tokens on the fullest GPU",
+                                              mw_format_significant(r->expert_imbalance)));
     if (r->shard_group > 0)
         g_ptr_array_add(ways, g_strdup_printf("states over groups of %" G_GINT64_FORMAT " GPUs",
                                               r->shard_group));

@@ -34,9 +34,12 @@ struct served {
     int64_t gpus, gpus_per_node, prompt, generated;
     int64_t slices; /* of every layer, on as many GPUs, which share their sequences */
     struct mw_closed_rates rates;
-    double weights, expert_weights; /* bytes of all, and of the experts among them */
-    double bytes_per_param;
-    double layer_bytes; /* the largest layer's weights */
+    enum mw_dtype dtype,
+        narrow; /* of all, and of the layers' products; MW_DTYPE_NONE: as the rest */
+    const struct mw_placement *places; /* of the weights; NULL: in one place, count 0: open */
+    double weights, expert_weights;    /* bytes of all, and of the experts among them */
+    double looked_up;                  /* bytes of which a step reads no more than a token's row */
+    double layer_bytes;                /* the largest layer's weights */
     double prompt_flops, token_flops;
     double launches; /* of a step */
     double flops_per_s;
@@ -92,14 +95,69 @@ flops_of(const struct mw_operators *operators, double *launches)
     return flops;
 }
 
+/* As they are, or were all of them as the activations are. */
 static double
-params_of(const struct mw_operators *operators)
+bytes_of(const struct mw_operators *operators, enum mw_dtype all)
+{
+    double bytes = 0;
+
+    for (int i = 0; i < operators->count; i++) {
+        const struct mw_operator_info *info = &operators->info[i];
+        enum mw_dtype dtype = all == MW_DTYPE_NONE ? info->weights : all;
+        bytes += (double)mw_dtype_bytes(dtype, info->params);
+    }
+    return bytes;
+}
+
+/* Parameters of tables from which each token takes a row: an embedding of its own. */
+static double
+table_params(const struct mw_model *model, const struct mw_operators *head)
 {
     double params = 0;
 
-    for (int i = 0; i < operators->count; i++)
-        params += (double)operators->info[i].params;
+    for (int i = 0; i < head->count && !model->tied_embedding; i++)
+        params += head->info[i].product_count ? 0 : (double)head->info[i].params;
     return params;
+}
+
+static double
+bytes_each(enum mw_dtype dtype)
+{
+    return (double)mw_dtype_bytes(dtype, 1 << 20) / (1 << 20);
+}
+
+/* Quantizers leave the ends of a model as they are: transformers' bitsandbytes the logits, and
+ * tables are no products (get_keys_to_not_convert); AutoGPTQ and AutoAWQ take the layers' products
+ * alone (AwqQuantizer.quantize). */
+static void
+weigh(struct served *it)
+{
+    const struct mw_model *model = it->model;
+    struct mw_shape shape = {.sequences = 1,
+                             .seq = it->prompt,
+                             .tp = 1,
+                             .dtype = it->dtype,
+                             .trained = {.frozen = UINT32_MAX},
+                             .frozen_dtype = it->narrow};
+    struct mw_model_walk walked;
+
+    mw_model_walk(model, &shape, &walked);
+    it->weights = bytes_each(it->dtype) * (double)mw_model_params(model);
+    for (int kind = 0; kind < MW_BLOCK_KIND_COUNT; kind++) {
+        double blocks =
+            (double)mw_model_count_blocks(model, (enum mw_block_kind)kind, 0, model->layers);
+        double bytes = bytes_of(&walked.blocks[kind], MW_DTYPE_NONE);
+        it->weights -= blocks * (bytes_of(&walked.blocks[kind], it->dtype) - bytes);
+        if (blocks > 0)
+            it->layer_bytes = fmax(it->layer_bytes, bytes);
+    }
+    it->looked_up = bytes_each(it->dtype) * table_params(model, &walked.head);
+    if (model->experts) {
+        double idle = (double)(mw_model_params(model) - mw_model_active_params(model));
+        double share = 1 - (double)model->experts_per_token / (double)model->experts;
+        enum mw_dtype experts = it->narrow == MW_DTYPE_NONE ? it->dtype : it->narrow;
+        it->expert_weights = share > 0 ? bytes_each(experts) * idle / share : 0;
+    }
 }
 
 static void
@@ -118,29 +176,22 @@ walk(struct served *it)
         double launches = 0;
         it->prompt_flops += blocks * flops_of(&walked.blocks[kind], &launches);
         it->launches += blocks * launches;
-        if (blocks > 0)
-            it->layer_bytes =
-                fmax(it->layer_bytes, it->bytes_per_param * params_of(&walked.blocks[kind]));
     }
-    it->weights = it->bytes_per_param * (double)mw_model_params(model);
-    it->token_flops = 2 * (double)mw_model_active_params(model);
-    if (model->experts) {
-        double idle = (double)(mw_model_params(model) - mw_model_active_params(model));
-        double share = 1 - (double)model->experts_per_token / (double)model->experts;
-        it->expert_weights = share > 0 ? it->bytes_per_param * idle / share : 0;
-    }
+    it->token_flops =
+        2 * ((double)mw_model_active_params(model) - table_params(model, &walked.head));
 }
 
-/* Of a mixture, a step reads the experts that some of its tokens meet. */
+/* Of a mixture, a step reads the experts that some of its tokens meet; of a table a few rows. */
 static double
 weights_read(const struct served *it, double tokens)
 {
     const struct mw_model *model = it->model;
+    double all = it->weights - it->looked_up;
 
     if (!model->experts)
-        return it->weights;
+        return all;
     double each = (double)model->experts_per_token / (double)model->experts;
-    return it->weights - it->expert_weights * pow(1 - each, tokens);
+    return all - it->expert_weights * pow(1 - each, tokens);
 }
 
 /* --- one number of sequences ----------------------------------------------------------------- */
@@ -155,31 +206,89 @@ capacity_of(const struct served *it, enum mw_tier tier)
                                  : hw->nvme_capacity_bytes - hw->nvme_reserve_bytes;
 }
 
-/* With weights elsewhere a GPU has room for some layers of them; with weights on drives the host
- * has as many on their way. */
-static bool
-fit(const struct served *it, struct mw_serving_row *row, enum mw_tier weights_in, bool shared)
+/* Bytes in use beside the weights that stay: prompts on their way, and the cache. */
+static double
+working_bytes(const struct served *it, struct mw_serving_row *row)
 {
     double ends = (double)(it->prompt + it->generated), hidden = (double)it->model->hidden;
     double sequences = (double)(row->batch * it->slices); /* of the GPUs that share them */
-    double working = sequences * (double)it->prompt * hidden * 2 * WORKING_TENSORS;
+
+    row->cache_bytes = (int64_t)(cache_bytes(it->model, ends) * (double)row->batch);
+    return sequences * (double)it->prompt * hidden * 2 * WORKING_TENSORS + (double)row->cache_bytes;
+}
+
+/* Fills in what is needed where.  A GPU has room for some layers on their way, from drives the host
+ * as much again. */
+static bool
+has_room(const struct served *it, struct mw_serving_row *row, const double home[MW_TIER_COUNT],
+         bool shared)
+{
     double streamed = STREAMED_LAYERS * it->layer_bytes;
+    double of_gpu = shared ? streamed + home[MW_TIER_GPU] / (double)it->gpus_per_node
+                           : it->weights / (double)it->slices;
     bool fits = true;
 
-    row->weights_in = weights_in;
     row->shared = shared;
-    row->cache_bytes = (int64_t)(cache_bytes(it->model, ends) * (double)row->batch);
-    double on_gpu = shared ? streamed : it->weights / (double)it->slices;
-    if (shared && weights_in == MW_TIER_GPU)
-        on_gpu += it->weights / (double)it->gpus_per_node;
-    row->need[MW_TIER_GPU] = (int64_t)(on_gpu + working) + row->cache_bytes;
-    row->need[MW_TIER_CPU] = (int64_t)(weights_in == MW_TIER_CPU    ? it->weights
-                                       : weights_in == MW_TIER_NVME ? streamed
-                                                                    : 0);
-    row->need[MW_TIER_NVME] = weights_in == MW_TIER_NVME ? (int64_t)it->weights : 0;
-    for (int tier = 0; tier < MW_TIER_COUNT; tier++)
+    row->weights_in = MW_TIER_GPU;
+    row->need[MW_TIER_GPU] = (int64_t)(of_gpu + working_bytes(it, row));
+    row->need[MW_TIER_CPU] = (int64_t)(home[MW_TIER_CPU] + (home[MW_TIER_NVME] > 0 ? streamed : 0));
+    row->need[MW_TIER_NVME] = (int64_t)home[MW_TIER_NVME];
+    for (int tier = 0; tier < MW_TIER_COUNT; tier++) {
+        row->home_bytes[tier] = (int64_t)home[tier];
+        row->home_share[tier] = home[tier] / it->weights;
+        row->weights_in = home[tier] > 0 ? (enum mw_tier)tier : row->weights_in;
         fits &= row->need[tier] <= MAX(0, capacity_of(it, (enum mw_tier)tier));
+    }
     return fits;
+}
+
+static bool
+all_fit(const struct served *it, struct mw_serving_row *row, enum mw_tier tier, bool shared)
+{
+    double home[MW_TIER_COUNT] = {0};
+
+    home[tier] = it->weights;
+    return has_room(it, row, home, shared);
+}
+
+/* Whole layers of at most `bytes`, and no more than `rest`. */
+static double
+whole_layers(const struct served *it, double bytes, double rest)
+{
+    return bytes >= rest ? rest : fmax(0, floor(bytes / it->layer_bytes)) * it->layer_bytes;
+}
+
+/* The layers that have room stay on the node's GPUs, others in host memory, the rest on drives. */
+static bool
+fill(const struct served *it, struct mw_serving_row *row)
+{
+    double streamed = STREAMED_LAYERS * it->layer_bytes, rest = it->weights;
+    double gpu = (double)capacity_of(it, MW_TIER_GPU) - streamed - working_bytes(it, row);
+    double cpu = (double)capacity_of(it, MW_TIER_CPU), home[MW_TIER_COUNT] = {0};
+
+    home[MW_TIER_GPU] = whole_layers(it, gpu * (double)it->gpus_per_node, rest);
+    rest -= home[MW_TIER_GPU];
+    home[MW_TIER_CPU] = whole_layers(it, rest > cpu ? cpu - streamed : cpu, rest);
+    home[MW_TIER_NVME] = rest - home[MW_TIER_CPU];
+    return has_room(it, row, home, true);
+}
+
+/* As --param-device says: the tiers in turn, each up to its bytes or share. */
+static bool
+place(const struct served *it, struct mw_serving_row *row)
+{
+    double rest = it->weights, home[MW_TIER_COUNT] = {0};
+
+    for (int i = 0; i < it->places->count; i++) {
+        double most = it->places->part[i].share > 0 ? it->places->part[i].share * it->weights
+                                                    : (double)it->places->part[i].bytes;
+        bool last = i == it->places->count - 1;
+        home[it->places->part[i].tier] = last ? rest : whole_layers(it, most, rest);
+        rest -= home[it->places->part[i].tier];
+    }
+    bool on_gpu = home[MW_TIER_GPU] >= it->weights;
+    return (on_gpu && has_room(it, row, home, false)) ||
+           ((!on_gpu || it->gpus_per_node > 1) && has_room(it, row, home, true));
 }
 
 /* Sliced layers add up what they compute twice each, after attention and after the MLP (Megatron's
@@ -209,10 +318,10 @@ step_s(const struct served *it, const struct mw_serving_row *row, double flops, 
     lanes[MW_SERVING_LAUNCHES] = it->launches * fmax(it->hw->gpu_launch_s, it->hw->host_launch_s);
     if (row->shared && it->gpus_per_node > 1)
         lanes[MW_SERVING_RANKS] = mw_ring_s(&it->rates.shards, read);
-    if (row->weights_in != MW_TIER_GPU)
-        lanes[MW_SERVING_LINK] = share / it->rates.h2d;
-    if (row->weights_in == MW_TIER_NVME)
-        lanes[MW_SERVING_DRIVES] = share / it->rates.read;
+    lanes[MW_SERVING_LINK] =
+        (row->home_share[MW_TIER_CPU] + row->home_share[MW_TIER_NVME]) * share / it->rates.h2d;
+    if (row->home_share[MW_TIER_NVME] > 0)
+        lanes[MW_SERVING_DRIVES] = row->home_share[MW_TIER_NVME] * share / it->rates.read;
     *limit = MW_SERVING_PRODUCTS;
     for (int lane = 0; lane < MW_SERVING_LANES; lane++)
         if (lanes[lane] > lanes[*limit])
@@ -238,21 +347,28 @@ time_row(const struct served *it, struct mw_serving_row *row)
     row->tokens_per_s = batch * (double)it->gpus * (double)it->generated / all_s;
 }
 
-/* Weights as near as they have room. */
+/* Weights as near as they have room; those that a trained model generates with in one place. */
+static bool
+find_home(const struct served *it, struct mw_serving_row *row)
+{
+    if (it->slices > 1)
+        return all_fit(it, row, MW_TIER_GPU, false);
+    if (it->places && it->places->count)
+        return place(it, row);
+    if (all_fit(it, row, MW_TIER_GPU, false))
+        return true;
+    if (it->places)
+        return fill(it, row);
+    return (it->gpus_per_node > 1 && all_fit(it, row, MW_TIER_GPU, true)) ||
+           all_fit(it, row, MW_TIER_CPU, true) || all_fit(it, row, MW_TIER_NVME, true);
+}
+
 static struct mw_serving_row
 row_of(const struct served *it, int64_t batch)
 {
     struct mw_serving_row row = {.batch = batch};
 
-    if (it->slices > 1) {
-        row.fits = fit(it, &row, MW_TIER_GPU, false);
-        if (row.fits)
-            time_row(it, &row);
-        return row;
-    }
-    row.fits = fit(it, &row, MW_TIER_GPU, false) ||
-               (it->gpus_per_node > 1 && fit(it, &row, MW_TIER_GPU, true)) ||
-               fit(it, &row, MW_TIER_CPU, true) || fit(it, &row, MW_TIER_NVME, true);
+    row.fits = find_home(it, &row);
     if (row.fits)
         time_row(it, &row);
     return row;
@@ -329,11 +445,11 @@ check(const struct mw_question *question, int64_t generated, GError **error)
         return mw_refuse(error, "{dtype=fp32}: the profile has no rate of products in fp32; set "
                                 "gpu.fp32_tflops, or leave it out");
     for (int state = 0; state < MW_STATE_COUNT; state++)
-        if (s->placement[state].count)
+        if (state != MW_STATE_PARAMETERS && s->placement[state].count)
             return mw_refuse(error,
-                             "{serve=%" G_GINT64_FORMAT "}: weights are as near as they "
-                             "have room, and there is no other state: leave out where it "
-                             "is to be kept",
+                             "{serve=%" G_GINT64_FORMAT "}: weights are where {param-device} "
+                             "says, the cache on the GPUs, and there is no other state: leave out "
+                             "where it is to be kept",
                              generated);
     if (s->tp > 1 || s->pp > 1)
         return mw_refuse(error,
@@ -351,7 +467,6 @@ served_of(const struct mw_question *question, int64_t generated, int64_t slices)
     const struct mw_hardware *hw = &question->hardware[MW_OUTLOOK_TYPICAL];
     const struct mw_settings *s = &question->settings;
     enum mw_dtype dtype = s->dtype == MW_DTYPE_NONE ? MW_DTYPE_BF16 : s->dtype;
-    enum mw_dtype weights = s->frozen_dtype == MW_DTYPE_NONE ? dtype : s->frozen_dtype;
     struct served it = {
         .model = &question->model,
         .hw = hw,
@@ -359,7 +474,8 @@ served_of(const struct mw_question *question, int64_t generated, int64_t slices)
         .prompt = s->seq == MW_AUTO ? MIN(PROMPT_DEFAULT, question->model.seq) : s->seq,
         .generated = generated,
         .slices = slices,
-        .bytes_per_param = (double)mw_dtype_bytes(weights, 1 << 20) / (1 << 20),
+        .dtype = dtype,
+        .narrow = s->frozen_dtype,
         .flops_per_s = hw->gpu_achievable_flops * mw_kernel_dtype_share(hw, dtype),
     };
     struct mw_closed_dims dims = {
@@ -380,24 +496,19 @@ served_of(const struct mw_question *question, int64_t generated, int64_t slices)
 
     it.gpus = it.gpus_per_node * s->nodes;
     mw_closed_rates(&dims, hw, &it.rates);
+    weigh(&it);
     walk(&it);
     return it;
 }
 
-bool
-mw_serving_find(const struct mw_question *question, int64_t generated, struct mw_serving *out,
-                GError **error)
-{
-    return mw_serving_find_sliced(question, generated, 1, out, error);
-}
-
-bool
-mw_serving_find_sliced(const struct mw_question *question, int64_t generated, int64_t slices,
-                       struct mw_serving *out, GError **error)
+static bool
+find(const struct mw_question *question, int64_t generated, int64_t slices,
+     const struct mw_placement *places, struct mw_serving *out, GError **error)
 {
     if (!check(question, generated, error))
         return false;
     struct served it = served_of(question, generated, slices);
+    it.places = places;
     if (it.model->learned_positions && it.prompt + generated > it.model->seq)
         return mw_refuse(
             error,
@@ -409,9 +520,11 @@ mw_serving_find_sliced(const struct mw_question *question, int64_t generated, in
 
     *out = (struct mw_serving){
         .gpus = it.gpus,
+        .gpus_per_node = it.gpus_per_node,
         .prompt = it.prompt,
         .generated = generated,
         .weights_bytes = (int64_t)it.weights,
+        .narrow = it.narrow,
         .token_cache_bytes = (int64_t)cache_bytes(it.model, 1),
         .rows = g_new0(struct mw_serving_row, 16),
         .best = -1,
@@ -425,6 +538,21 @@ mw_serving_find_sliced(const struct mw_question *question, int64_t generated, in
     if (most > 1)
         add_row(out, &it, most);
     return true;
+}
+
+bool
+mw_serving_find(const struct mw_question *question, int64_t generated, struct mw_serving *out,
+                GError **error)
+{
+    return find(question, generated, 1, &question->settings.placement[MW_STATE_PARAMETERS], out,
+                error);
+}
+
+bool
+mw_serving_find_sliced(const struct mw_question *question, int64_t generated, int64_t slices,
+                       struct mw_serving *out, GError **error)
+{
+    return find(question, generated, slices, NULL, out, error);
 }
 
 void

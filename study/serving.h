@@ -2,9 +2,11 @@
  * serving.h - predicts the generation of tokens: a prompt, then token after token of every
  * sequence, with the keys and values of all tokens before kept (the KV cache).
  *
- * Weights are where they have room: whole on every GPU, or once per node: in shares on its GPUs, in
- * its host memory or on its drives.  From there each step streams all of them through the GPUs,
- * layer after layer, each GPU its share of a layer over its own link and the rest from the others
+ * Weights are where they have room: whole on every GPU, or once per node: as many layers as have
+ * room in shares on its GPUs, others in its host memory, the rest on its drives (as the device maps
+ * of accelerate and the percentages of FlexGen, arXiv 2303.06865, Sec. 4; --param-device says
+ * otherwise).  From there each step streams all that a GPU has not got through it, layer after
+ * layer, each GPU its share of a layer over its own link and the rest from the others
  * (ZeRO-Inference; Aminabadi et al., arXiv 2207.00032, Sec. V).  A step then takes as long as the
  * weights on their way, or as reading them and the cache from the GPU's memory, or as the products,
  * whichever is longest.
@@ -29,8 +31,10 @@ const char *mw_serving_lane_name(enum mw_serving_lane lane);
 struct mw_serving_row {
     int64_t batch;
     bool fits;
-    enum mw_tier weights_in;     /* where they are at home, */
-    bool shared;                 /* once per node */
+    int64_t home_bytes[MW_TIER_COUNT]; /* of weights, where they are at home, */
+    double home_share[MW_TIER_COUNT];  /* and the same as shares of all */
+    enum mw_tier weights_in;           /* the farthest of these */
+    bool shared;                       /* once per node, not whole on every GPU */
     int64_t need[MW_TIER_COUNT]; /* bytes: of a GPU, and of a node's host memory and drives */
     int64_t cache_bytes;         /* of all sequences of a GPU, at their end */
     double prompt_s, token_s;    /* until the first token; per token after it, on average */
@@ -39,8 +43,9 @@ struct mw_serving_row {
 };
 
 struct mw_serving {
-    int64_t gpus, prompt, generated;
+    int64_t gpus, gpus_per_node, prompt, generated;
     int64_t weights_bytes, token_cache_bytes; /* of the model; of a sequence, all layers */
+    enum mw_dtype narrow; /* of the weights of the layers' products; MW_DTYPE_NONE: as the rest */
     int64_t capacity[MW_TIER_COUNT];          /* as struct mw_serving_row's need */
     struct mw_serving_row *rows; /* 1, 2, 4, ... sequences per GPU, and the most that fit */
     int row_count, best;         /* the row with the most tokens per second; -1: none fits */
@@ -51,7 +56,8 @@ struct mw_serving {
 bool mw_serving_find(const struct mw_question *question, int64_t generated, struct mw_serving *out,
                      GError **error);
 /* The same with every layer sliced over so many GPUs of a node, which have `slices` times a GPU's
- * sequences together; weights are on them, or it does not fit. */
+ * sequences together; weights are on them, or it does not fit.  Of one slice weights are in one
+ * place, as the tiers of a training have them: the nearest with room for all. */
 bool mw_serving_find_sliced(const struct mw_question *question, int64_t generated, int64_t slices,
                             struct mw_serving *out, GError **error);
 void mw_serving_clear(struct mw_serving *serving);

@@ -379,8 +379,6 @@ fill_closed_forms(const struct mw_question *question, const struct mw_answer *an
     struct mw_result *r = answer->result;
     struct mw_closed_form form;
 
-    r->critical_path_s =
-        mw_cycle_s(answer->known, answer->variants, &question->hardware[MW_OUTLOOK_TYPICAL], true);
     if (answer->sizing->settings.drop_layers) /* they are of a step of all layers */
         return;
     mw_closed_form_of_slowest(answer->sizing, &question->hardware[MW_OUTLOOK_TYPICAL], &form);
@@ -399,6 +397,13 @@ fill_closed_forms(const struct mw_question *question, const struct mw_answer *an
     }
     r->term_count = terms->len;
     r->terms = (struct mw_result_term *)g_array_free(terms, FALSE);
+}
+
+static void
+fill_critical_path(const struct mw_question *question, const struct mw_answer *answer)
+{
+    answer->result->critical_path_s =
+        mw_cycle_s(answer->known, answer->variants, &question->hardware[MW_OUTLOOK_TYPICAL], true);
 }
 
 static const struct mw_plan *
@@ -530,9 +535,11 @@ mw_result_set_simulation(const struct mw_question *question, struct mw_answer *a
         mw_advise_batch(question, answer);
     if (depth >= MW_DEPTH_VERDICT || question->ends)
         fill_outlooks(question, answer);
+    if (depth >= MW_DEPTH_VERDICT || question->figures_only)
+        fill_closed_forms(question, answer);
     if (depth < MW_DEPTH_VERDICT)
         return;
-    fill_closed_forms(question, answer);
+    fill_critical_path(question, answer);
     mw_result_set_ideal(question, answer);
     if (advises)
         mw_advise(question, answer);

@@ -78,8 +78,9 @@ struct mw_answer {
 
 enum mw_depth {
     MW_DEPTH_PLAN,    /* sizes and placement of the best candidate */
-    MW_DEPTH_ROW,     /* and its step time: a row of a comparison */
-    MW_DEPTH_VERDICT, /* and its range, closed forms, the single change that gains most */
+    MW_DEPTH_ROW,     /* and its step time, with `ends` its range, with `figures_only` its closed
+                       * forms: a row */
+    MW_DEPTH_VERDICT, /* and these, the critical path, the single change that gains most */
     MW_DEPTH_FULL     /* and the what-if tables */
 };
 

@@ -72,8 +72,8 @@ def check_kept(box):
 
 
 def check_fp8(box):
-    """Faster by less than twice; copies of weights, two on Hopper and one on Blackwell."""
-    for machine, copies in (("dgx-h100", 2), ("dgx-b200", 1)):
+    """Faster by less than twice; copies of weights, two on Hopper and sm_120, one on sm_100."""
+    for machine, copies in (("dgx-h100", 2), ("dgx-b200", 1), ("rtx-pro-6000", 2)):
         line = LLAMA.replace("-H h100", f"-H {machine}").replace("--seq 2048", "--seq 8192")
         plain, fp8 = (ask(box, f"{line} {how}") for how in ("", "--matmul-dtype fp8"))
         if not 1.05 < plain["step_time_s"] / fp8["step_time_s"] < 2:
@@ -91,6 +91,14 @@ def check_fp8(box):
         of_software = ask(box, f"{line} --set software.products.fp8=true")
         if any(of_software[key] != fp8[key] for key in ("step_time_s", "ledger")):
             yield f"{machine}: {fp8['step_time_s']} s, by software {of_software['step_time_s']} s"
+    # Parameters in fp8 alone: two copies as large as 16 bits, on sm_100 with mxfp8's scales.
+    for machine, scales in (("dgx-h100", 0), ("dgx-b200", weights / 16)):
+        line = LLAMA.replace("-H h100", f"-H {machine}") + " --matmul-dtype fp8"
+        both, alone = (held(ask(box, f"{line} --set software.memory.fp8_parameters={alone}"),
+                            "parameter-buffers") for alone in ("false", "true"))
+        of_copies = weights * (2 if scales == 0 else 1)
+        if abs(both - alone - (of_copies - scales)) > 0.001 * weights:
+            yield f"{machine}: {alone} bytes for parameters in fp8 alone, {both} beside others"
     planned = box.run(f"plan {LLAMA} --matmul-dtype fp8 -o plan.txt")
     if planned.status or " fp8" not in (box.folder / "plan.txt").read_text("utf-8"):
         yield f"not in the plan: {planned.err}"
@@ -158,6 +166,8 @@ def check_refusals(box):
             ("simulate -m opt-1.3b -H h100 --relu-sparsity 0.2", ["--relu-sparsity", "0.34"]),
             ("simulate -m gpt2 -H rtx4090 --matmul-dtype fp8", ["--matmul-dtype", "h100"]),
             ("simulate -m gpt2 -H h100 --matmul-dtype fp8 --dtype fp32", ["--dtype fp32"]),
+            ("simulate -m gpt2 -H h100 --matmul-dtype fp8 --train lora:8 --weight-bits 4",
+             ["--matmul-dtype fp8", "--weight-bits", "nf4", "leave one out"]),
             (f"{run.replace('rtx4090', 'h100')} --matmul-dtype fp8", ["fp8", "simulated"])):
         yield from refused(box.run(line), words)
 

@@ -566,6 +566,30 @@ def check_capacity_resumed(box):
         yield answer.err
 
 
+def check_fullest_memory(box):
+    """Activations that experts keep of a token are kept of more tokens on the fullest rank: their
+    input, up and gate and what these give, in bf16, in 32 layers and twice the widest output.  At
+    most both visits of all tokens of 8 ranks with one expert each come, 4 times the mean."""
+    line = ("plan -m mixtral-8x7b -H dgx-h100 --nodes 8 --ep 8 -s zero1 --batch 1 --seq 4096 "
+            "--activation-checkpoint-interval 0 --software {} --expert-imbalance {} --json")
+
+    def kept(software, factor):
+        answer = json.loads(box.run(line.format(software, factor)).out)["answers"][0]
+        return sum(row["bytes"] for row in answer["ledger"] if row["purpose"] == "activations")
+
+    even = kept("ideal", 1)
+    rows, width = 2 * 4096, 2 * (32 * (4096 + 3 * 14336) + 2 * 2 * 14336)
+    for factor, counted in ((1.5, 1.5), (3, 3), (9, 4)):
+        found = kept("ideal", factor) - even
+        if abs(found - (counted - 1) * rows * width) > 1e-4 * even:
+            yield f"{factor}: {found} bytes more, {(counted - 1) * rows * width} by hand"
+    if kept("memwall", 2) != kept("memwall", 1):
+        yield "software with room for all that may come needs more"
+    text = box.run("simulate -m mixtral-8x7b -H dgx-h100 --ep 8 --expert-imbalance 1.5").out
+    if b"1.50 times the mean of tokens on the fullest GPU" not in text:
+        yield f"{text}"
+
+
 def check_imbalance(box):
     """Where all tokens visit one of two ranks a run says so, as JSON and as text, and of that a
     prediction makes a longer step than of even visits."""
@@ -626,6 +650,7 @@ def tests(box):
     for name, case in SPREAD.items():
         yield f"spread/{name}", check_spread(box, *case)
     yield "spread/imbalance", check_imbalance(box)
+    yield "spread/fullest memory", check_fullest_memory(box)
     yield "spread/bits", check_spread_bits(box, "")
     yield "spread/bits/losses", check_spread_bits(box, f"{LOSSES} --gate gshard")
     yield "spread/places", check_spread_places(box, "")

@@ -74,6 +74,8 @@ CONTRADICTIONS = {
     "--json simulate": ["--json: a verb goes first", "simulate"],
     "list": ["models, types, hwprofiles, software, strategies, optimizers, schedules, "
              "data-parallel, gates, encodings, devices and runs"],
+    "fine-tune -m gpt2": ["did you mean simulate --train lora:16, or run with it?"],
+    "serve -m gpt2": ["did you mean simulate --serve?"],
     "train -m gpt2": ["unknown verb \"train\"; did you mean run?"],
     "simulate -m gpt2 -H h100x8": ["did you mean 8xh100?"],
     "plan -m gpt2 -H gb200-nvl72 --nodes 60000": [

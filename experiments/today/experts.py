@@ -59,7 +59,7 @@ def predict(row):
         ideal, real = (common.memwall("simulate", *options(row), "--software", software,
                                       interval=None) for software in ("ideal", "nemo"))
     except common.Failed as failed:
-        return row, str(failed).rsplit("memwall: ", 1)[-1][:120]
+        return row, str(failed).rsplit("memwall: ", 1)[-1]
     if not (ideal["feasible"] and real["feasible"]):
         return row, "does not fit"
     tokens = real["settings"]["tokens_per_step"] / run.whole(row, "gpus")

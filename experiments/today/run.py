@@ -192,7 +192,8 @@ KEPT_ONCE = ["--set", "software.memory.activations_kept=1"]
 
 def predict(row):
     """tokens/s per GPU: by ideal software, by it on a machine whose figures are all at their fast
-    end, which no software is faster than, by the row's, its slow and its fast end."""
+    end, which no software is faster than, by the row's, its slow and its fast end; and whether it
+    fits with the least memory alone."""
     gpus = whole(row, "gpus")
     software = [software_of(row), *used(row)]
     try:
@@ -202,14 +203,21 @@ def predict(row):
             for who in (["ideal"], ["ideal", "--outlook", "high"], software,
                         [*software, *KEPT_ONCE]))
     except common.Failed as failed:
-        return row, str(failed).split(": ", 1)[-1][:120]
-    real = real if real["feasible"] else least
+        return row, str(failed).split(": ", 1)[-1]
+    squeezed = not real["feasible"]
+    real = least if squeezed else real
     if not (ideal["feasible"] and bound["feasible"] and real["feasible"]):
         return row, "does not fit"
     tokens = real["settings"]["tokens_per_step"] / gpus
     steps = [ideal["step_time_s"], bound["step_time_s"], real["step_time_s"],
              real["range"]["step_time_s"]["low"], real["range"]["step_time_s"]["high"]]
-    return row, [tokens / step for step in steps]
+    return row, [*[tokens / step for step in steps], squeezed]
+
+
+def of_least(count, rows, settings):
+    said = ", ".join(f"`{word}`" for word in settings if word != "--set")
+    return (f"Of the {rows} rows {count} do not fit as the software's profile has its memory, and "
+            f"are predicted with the least that any software takes ({said}): they were trained.")
 
 
 def median(values):
@@ -253,13 +261,15 @@ def main():
             skipped[why] = skipped.get(why, 0) + 1
         else:
             taken.append(row)
-    rows = []
+    rows, squeezed = [], 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for row, found in pool.map(predict, taken):
             if isinstance(found, str):
                 skipped[found] = skipped.get(found, 0) + 1
                 continue
+            *found, least = found
             ideal, bound, predicted, low, high = found
+            squeezed += least
             rows.append({"id": row["id"], "source": row["source"], "software": software_of(row),
                          "measured": tokens_per_s(row), "ideal": ideal, "bound": bound,
                          "predicted": predicted, "low": low, "high": high})
@@ -276,7 +286,7 @@ def main():
             f"less one. Written by `experiments/today/run.py`.\n\n{table(rows)}\n\n"
             f"Ideal software on a machine whose figures are all at their fast end is a bound: more "
             f"than 3% faster than it is what was published of {len(beyond)} of {len(rows)} "
-            f"rows.\n\n"
+            f"rows.\n\n{of_least(squeezed, len(rows), KEPT_ONCE)}\n\n"
             f"Not predicted:\n\n{why}\n")
     (HERE / f"result_{name}.md").write_text(text, encoding="utf-8")
     print(text)

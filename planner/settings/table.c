@@ -128,10 +128,9 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_BATCH, "expert-imbalance", MW_SETTING_REAL, FIELD(expert_imbalance), 1, 1 << 16,
      NULL, NULL, "F",
      "with {ep}: in each layer the GPU with the most tokens of those that share experts has F "
-     "times "
-     "the mean, and the others wait for it (default 1: experts are visited evenly; `memwall run` "
-     "says what it was); at most what can come to one GPU, and none with a capacity, which is "
-     "filled up"},
+     "times the mean: the others wait for it, and it keeps as much more (default 1: experts are "
+     "visited evenly; `memwall run` says what it was); at most what can come to one GPU, and none "
+     "with a capacity, which is filled up"},
     {MW_SETTINGS_BATCH, "gate", MW_SETTING_GATE, FIELD(gate), 0, 0, NULL, NULL, "KIND",
      "how tokens and the experts of a mixture find each other: `memwall list gates` lists the "
      "kinds, "
@@ -249,8 +248,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "{dtype}, unless the software says otherwise (default); `run` has no fp8"},
     {MW_SETTINGS_MEMORY, "train", MW_SETTING_TRAIN, FIELD(trained), 0, 0, "all", NULL,
      "lora:RANK|OPERATORS|all",
-     "what is trained; all else stays as it is, without gradients or optimizer state (default "
-     "all). "
+     "for fine-tuning: what is trained; all else stays as it is, without gradients or optimizer "
+     "state (default all). With {weight-bits=4}, QLoRA. "
      "lora:16: adapters (LoRA) of rank 16 on qkv, projection, mlp-up and mlp-down; "
      "lora:16@qkv+mlp-up: on some of these; lora:16@q,v: on some of their matrices, q, k, v, o, "
      "gate, up and down, or by PEFT's names (q_proj). OPERATORS, separated by commas, train these "
@@ -263,7 +262,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      weight_choices, "16|8|4|4-double",
      "keep the layers' weights that {train} leaves as they are in 8 bits (mxfp8: a scale for each "
      "32) or 4 bits (nf4: a scale of 32 bits for each 64; 4-double: scales quantised too, as QLoRA "
-     "has them, 4.13 bits in all); 16: as all parameters (default)"},
+     "has them, 4.13 bits in all); 16: as all parameters (default). With {serve} all layers' "
+     "weights"},
     {MW_SETTINGS_SCHEDULE, "overlap", MW_SETTING_CHOICE, FIELD(overlap), 0, 0, NULL,
      overlap_choices, "on|off",
      "run transfers and collectives while the GPU computes (default on)"},
@@ -355,8 +355,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "ppo's critic and reward model are of this size: a preset or config.json (default: the model "
      "itself)"},
     {MW_SETTINGS_COST, "serve", MW_SETTING_INTEGER, FIELD(serve), 1, 1 << 20, NULL, NULL, "N",
-     "instead of training: generate N tokens after prompts of {seq} tokens (default 512), weights "
-     "streamed from where they have room; how many per second, by {batch} (default: several)"},
+     "instead of training: generate N tokens after prompts of {seq} tokens (default 512); how many "
+     "per second, by {batch} (default: several). Weights are on the GPUs as far as they have room "
+     "there, then in host memory, then on drives, or where {param-device} says, and streamed from "
+     "there; {weight-bits} of a quantized model"},
     {MW_SETTINGS_COST, "tokens", MW_SETTING_COUNT, FIELD(tokens), 1, 1e18, NULL, NULL, "N",
      "estimate the days, the energy and the money for training on N tokens, such as 15T or 1.5e13 "
      "(default: no estimate)"},

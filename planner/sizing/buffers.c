@@ -600,16 +600,29 @@ set_widened(struct mw_sizing *sizing, const struct survey *survey)
         set(sizing, MW_BUFFER_WIDENED, 1, sizing->element_bytes * params);
 }
 
-/* Tensor cores of Ada and Hopper take fp8 operands whose rows lie along k alone, so backward has a
- * transposed copy of its own; Blackwell's take them either way (Transformer Engine's documentation,
- * Performance Considerations, Handling transposes). */
+/* Tensor cores of Ada, Hopper and sm_120 take fp8 operands whose rows lie along k alone, so
+ * backward has a transposed copy of its own; those of sm_100 take them either way (Transformer
+ * Engine's documentation, Performance Considerations, Handling transposes;
+ * nvte_is_non_tn_fp8_gemm_supported). */
 static int64_t
 copies_in_fp8(const struct mw_hardware *hardware)
 {
-    return hardware->gpu_architecture == MW_ARCHITECTURE_BLACKWELL ||
-                   hardware->gpu_architecture == MW_ARCHITECTURE_BLACKWELL_RTX
-               ? 1
-               : 2;
+    return hardware->gpu_architecture == MW_ARCHITECTURE_BLACKWELL ? 1 : 2;
+}
+
+/* Beside 16-bit parameters, copies.  Without these both copies lie where they would; on sm_100 they
+ * are mxfp8's, along rows and along columns, with a scale of a byte for each 32 of both
+ * (Transformer Engine, MXFP8Quantizer.inner_tensor_specs; neither follows from the other). */
+static int64_t
+cast_bytes(const struct mw_sizing *sizing, int64_t weights)
+{
+    const struct mw_hardware *hardware = sizing->hardware;
+    bool instead = hardware->memory_use.fp8_parameters && !sizing->params_partitioned;
+    int64_t scales = hardware->gpu_architecture == MW_ARCHITECTURE_BLACKWELL
+                         ? 2 * mw_divide_up(weights, mw_dtype_row(MW_DTYPE_MXFP8)->block_elements)
+                         : 0;
+
+    return instead ? scales : copies_in_fp8(hardware) * weights;
 }
 
 /* Weights of a block's products that are in fp8. */
@@ -644,10 +657,8 @@ largest_part(const struct mw_class_info *class)
 static void
 set_cast(struct mw_sizing *sizing)
 {
-    int64_t all = 0, layers = 0, part = 0, copies = copies_in_fp8(sizing->hardware);
+    int64_t all = 0, layers = 0, part = 0;
 
-    if (sizing->hardware->memory_use.fp8_parameters && !sizing->params_partitioned)
-        return; /* they lie where 16-bit parameters would */
     for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++) {
         int64_t weights = cast_weights(&sizing->classes[c]);
         if (!weights || !sizing->classes[c].blocks)
@@ -656,11 +667,10 @@ set_cast(struct mw_sizing *sizing)
         all += sizing->classes[c].blocks * weights;
         part = MAX(part, largest_part(&sizing->classes[c]));
     }
-    if (!all)
-        return;
+    int64_t bytes = cast_bytes(sizing, sizing->params_partitioned ? part : all);
     int64_t count = sizing->params_partitioned ? 1 : CLAMP(layers, 1, 64);
-    set(sizing, MW_BUFFER_CAST, count,
-        copies * (sizing->params_partitioned ? part : mw_divide_up(all, count)));
+    if (bytes)
+        set(sizing, MW_BUFFER_CAST, count, mw_divide_up(bytes, count));
 }
 
 static void

@@ -683,6 +683,7 @@ mw_sizing_shape(const struct mw_model *model, const struct mw_settings *settings
     shape.router_aux_loss = mw_settings_router_aux_loss(settings, model);
     shape.router_z_loss = mw_settings_router_z_loss(settings, model);
     shape.all_visit_one = hardware && hardware->memory_use.experts_whole;
+    shape.expert_imbalance = settings->expert_imbalance;
     shape.flash_attention = !hardware || hardware->gpu_flash_attention;
     shape.scores_again = settings->scores_again == 1;
     shape.dtype = settings->dtype;
