@@ -34,12 +34,13 @@ struct search {
     bool blame;    /* nothing fits: look for the one that lacks least */
     int64_t guess; /* sequences to begin with */
     GPtrArray *found;
+    GPtrArray *needless;       /* that fit, but move more off the GPU than others; NULL: freed */
     struct mw_sizing *nearest; /* of those that do not fit, the one that lacks least */
     GError *error;
 };
 
-/* Offload only when needed (Sec. 5.1): moving a state to a slower tier must allow a larger batch or
- * fewer tiles.  Each batch of a placement is a candidate of its own. */
+/* Offload only when needed (Sec. 5.1): moving a state to a slower tier must allow a larger batch,
+ * fewer tiles, or fewer recomputed layers.  Each batch of a placement is a candidate of its own. */
 static bool
 is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
 {
@@ -56,10 +57,21 @@ is_needless(const struct mw_sizing *deeper, const struct mw_sizing *other)
     if (!moved)
         return d->micro_batch == o->micro_batch && d->grad_accum == o->grad_accum &&
                d->whole_checkpoints == o->whole_checkpoints &&
-               (d->whole_checkpoints != 1 || d->recompute_layers == o->recompute_layers) &&
+               d->logits_chunks == o->logits_chunks && d->recompute_layers == o->recompute_layers &&
                !memcmp(&d->recompute_set, &o->recompute_set, sizeof d->recompute_set);
     return d->micro_batch <= o->micro_batch &&
-           d->micro_batch * d->grad_accum <= o->micro_batch * o->grad_accum && d->tiles >= o->tiles;
+           d->micro_batch * d->grad_accum <= o->micro_batch * o->grad_accum &&
+           d->tiles >= o->tiles &&
+           mw_sizing_kept_of_model(deeper) <= mw_sizing_kept_of_model(other);
+}
+
+static void
+pass_by(struct search *search, struct mw_sizing *sizing)
+{
+    if (search->needless)
+        g_ptr_array_add(search->needless, sizing);
+    else
+        mw_sizing_free(sizing);
 }
 
 static void
@@ -83,7 +95,7 @@ add_candidate(struct search *search, struct mw_sizing *sizing)
     }
     for (guint i = 0; i < search->found->len; i++)
         if (is_needless(sizing, search->found->pdata[i])) {
-            mw_sizing_free(sizing);
+            pass_by(search, sizing);
             return true;
         }
     g_ptr_array_add(search->found, sizing);
@@ -352,15 +364,56 @@ mw_planner_nearest_candidate(const struct mw_request *request, const struct mw_s
 }
 
 GPtrArray *
-mw_planner_fitting_candidates(const struct mw_request *request, const struct mw_settings *resolved)
+mw_planner_candidates_beside(const struct mw_request *request, const struct mw_settings *resolved,
+                             GPtrArray *needless)
 {
-    struct search search = {.request = request, .asked = resolved, .guess = 1};
+    struct search search = {
+        .request = request, .asked = resolved, .guess = 1, .needless = needless};
 
     search.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
     try_all(&search);
     mw_sizing_free(search.nearest);
     g_clear_error(&search.error);
     return search.found;
+}
+
+GPtrArray *
+mw_planner_fitting_candidates(const struct mw_request *request, const struct mw_settings *resolved)
+{
+    return mw_planner_candidates_beside(request, resolved, NULL);
+}
+
+/* Of two sizings the one that keeps more layers, or the first; frees the other.  Either may be
+ * NULL. */
+static struct mw_sizing *
+that_keeps_more(struct mw_sizing *one, struct mw_sizing *other)
+{
+    bool more = other && (!one || mw_sizing_kept_of_model(other) > mw_sizing_kept_of_model(one));
+
+    mw_sizing_free(more ? one : other);
+    return more ? other : one;
+}
+
+/* Where layers are alike.  More chunks of the logits, where their number is open, leave room for
+ * more layers that are kept; two may take as much as one, for the weights that they share. */
+static struct mw_sizing *
+size_fewest_alike(const struct mw_request *request, const struct mw_settings *resolved,
+                  const struct mw_sizing *all)
+{
+    struct mw_settings s = all->settings;
+    struct mw_sizing *best = mw_planner_size_fewest(request, all);
+    int64_t most = resolved->logits_chunks == MW_AUTO ? mw_planner_most_chunks(all) : 0;
+    bool more = true;
+
+    for (s.logits_chunks *= 2; s.logits_chunks <= most && more; s.logits_chunks *= 2) {
+        struct mw_sizing *chunked = mw_sizing_new(all->model, all->hardware, &s, NULL);
+        struct mw_sizing *before = best;
+        if (chunked && chunked->fits)
+            best = that_keeps_more(best, mw_planner_size_fewest(request, chunked));
+        more = best != before || s.logits_chunks == 2;
+        mw_sizing_free(chunked);
+    }
+    return best;
 }
 
 void
@@ -372,7 +425,7 @@ mw_planner_add_fewest(const struct mw_request *request, const struct mw_settings
 
     settings.logits_chunks = resolved->logits_chunks;
     g_autoptr(GPtrArray) choices = mw_planner_recompute_choices(request, &settings, all);
-    struct mw_sizing *fewer = choices->len ? NULL : mw_planner_size_fewest(request, all);
+    struct mw_sizing *fewer = choices->len ? NULL : size_fewest_alike(request, resolved, all);
     if (fewer)
         add_candidate(&search, fewer);
     for (guint i = 0; i < choices->len; i++)

@@ -70,6 +70,10 @@ GPtrArray *mw_planner_candidates(const struct mw_request *request,
 /* The candidates that fit.  Faster than the above if none does; the array is then empty. */
 GPtrArray *mw_planner_fitting_candidates(const struct mw_request *request,
                                          const struct mw_settings *resolved);
+/* The same; those that fit too, but move more off the GPU for no larger batch and no fewer tiles,
+ * are added to `needless`. */
+GPtrArray *mw_planner_candidates_beside(const struct mw_request *request,
+                                        const struct mw_settings *resolved, GPtrArray *needless);
 /* What mw_planner_candidates returns where it is known that none fits. */
 GPtrArray *mw_planner_nearest_candidate(const struct mw_request *request,
                                         const struct mw_settings *resolved, GError **error);
@@ -107,6 +111,9 @@ void mw_planner_advise_batch(const struct mw_request *request, const struct mw_s
  * lacks least memory. */
 struct mw_sizing *mw_planner_size_placement(const struct mw_request *request,
                                             const struct mw_settings *settings, GError **error);
+
+/* The most chunks into which logits are cut. */
+int64_t mw_planner_most_chunks(const struct mw_sizing *sizing);
 
 /* Whether it fits, but faster.  It may say no where many more tiles would make room that the last
  * doublings did not: TILES_SAVE.  tests/test_fits.c counts how often.  `first`: the sizing of these

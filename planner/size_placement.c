@@ -37,8 +37,8 @@ size_with_commit(const struct mw_request *request, const struct mw_settings *set
 
 /* With V/h chunks the logits take 6·t·h bytes, three times their input, which is little compared
  * with a layer's activations. */
-static int64_t
-most_chunks(const struct mw_sizing *sizing)
+int64_t
+mw_planner_most_chunks(const struct mw_sizing *sizing)
 {
     int64_t bound = MIN(sizing->tokens, MW_LOGITS_CHUNKS_MAX), chunks = 1;
 
@@ -53,7 +53,7 @@ static int64_t
 fewest_chunks(const struct mw_sizing *sizing)
 {
     const struct mw_tier_info *gpu = &sizing->tiers[MW_TIER_GPU];
-    int64_t most = most_chunks(sizing), chunks = sizing->settings.logits_chunks;
+    int64_t most = mw_planner_most_chunks(sizing), chunks = sizing->settings.logits_chunks;
     int64_t slot_bytes = sizing->buffers[MW_BUFFER_LOGITS].bytes;
     int64_t bytes = slot_bytes + sizing->beside_then[MW_BESIDE_LOGITS];
     int64_t need = mw_sizing_whole_need(sizing, MW_TIER_GPU), times = 1;
@@ -81,7 +81,7 @@ static bool
 may_chunk(const struct mw_settings *settings, const struct mw_sizing *sizing)
 {
     return sizing && !sizing->fits && settings->logits_chunks == MW_AUTO &&
-           mw_sizing_lack_of(sizing, MW_TIER_GPU) && most_chunks(sizing) > 1;
+           mw_sizing_lack_of(sizing, MW_TIER_GPU) && mw_planner_most_chunks(sizing) > 1;
 }
 
 /* Computes logits in chunks only if they do not fit in one piece: chunks cost no traffic and almost
@@ -149,7 +149,7 @@ try_chunks(const struct mw_request *request, const struct mw_settings *settings,
 
     if (!may_chunk(settings, nearest) || s.share_slots != MW_SHARE_NONE)
         return chunk_logits(request, settings, nearest);
-    s.logits_chunks = most_chunks(nearest);
+    s.logits_chunks = mw_planner_most_chunks(nearest);
     struct mw_sizing *most = size_with_commit(request, &s, NULL);
     return most ? nearer(nearest, most) : chunk_logits(request, settings, nearest);
 }

@@ -8,16 +8,27 @@
 #include "base/progress.h"
 #include "base/thread_memory.h"
 #include "planner/known.h"
+#include "planner/settings/table.h"
 #include "study/evaluate.h"
 #include "study/known_steps.h"
 #include "study/lacks.h"
 
 /* Only candidates with the best estimates are simulated, and only those close to the best. */
 #define SIMULATED 4
+/* Of those that recompute some layers alone. */
+#define SIMULATED_MIXED 2
 #define NEAR 0.9
+/* Rates that differ by less are the same: the larger step, nearer to the default, comes first. */
+#define SAME_RATE 1.001
 /* Factor by which a plan must be faster than a simpler one, which does not offload or partitions
  * less. */
 #define WORTH_COMPLEXITY 1.02
+/* Factor by which estimates must be better for recomputing fewer layers to be sought. */
+#define WORTH_SIZING 1.01
+/* So many micro-batches are few. */
+#define FEW_MICRO_BATCHES 64
+/* Of the time that the GPU computes, from which on parameters that come are waited for. */
+#define FETCH_SHARE 0.25
 /* If a plan has more micro-batches, this number and one less are simulated; each further
  * micro-batch takes the difference of the two. */
 #define SIMULATED_MICRO_BATCHES 3
@@ -181,8 +192,8 @@ same_plan(const struct mw_settings *a, const struct mw_settings *b)
     }
     return a->strategy == b->strategy && a->micro_batch == b->micro_batch &&
            a->grad_accum == b->grad_accum && a->tiles == b->tiles &&
-           a->logits_chunks == b->logits_chunks && a->commit == b->commit &&
-           a->checkpoint_interval == b->checkpoint_interval &&
+           a->logits_chunks == b->logits_chunks && a->prefetch == b->prefetch &&
+           a->commit == b->commit && a->checkpoint_interval == b->checkpoint_interval &&
            a->whole_checkpoints == b->whole_checkpoints &&
            a->recompute_layers == b->recompute_layers &&
            !memcmp(&a->recompute_set, &b->recompute_set, sizeof a->recompute_set);
@@ -203,18 +214,53 @@ step_with(const struct mw_sizing *sizing, int64_t micro_batches)
     return step_s;
 }
 
+/* Seconds of the slowest way by which parameters come to the GPU. */
+static double
+fetch_s_of(const struct mw_closed_form *form)
+{
+    return fmax(form->plan_s[MW_TERM_FETCH_NVME],
+                fmax(form->plan_s[MW_TERM_FETCH_PCIE], form->plan_s[MW_TERM_FETCH_GATHER]));
+}
+
+static double
+fetch_s(const struct mw_sizing *sizing)
+{
+    struct mw_closed_form form;
+
+    mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
+    return fetch_s_of(&form);
+}
+
+/* Layer by layer parameters come once for all micro-batches, which those that are few wait for: one
+ * more of these takes nothing.  Forward and backward compute unlike times with as much that comes.
+ */
+static int64_t
+while_waiting(const struct mw_sizing *sizing)
+{
+    struct mw_closed_form form;
+
+    if (!mw_settings_layer_order(&sizing->settings))
+        return 0;
+    mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
+    double each_s = (form.plan_s[MW_TERM_PRODUCTS] + form.plan_s[MW_TERM_MEMORY_BOUND]) /
+                    (double)sizing->settings.grad_accum;
+    return (int64_t)fmin(2 * fetch_s_of(&form) / each_s, (double)sizing->settings.grad_accum);
+}
+
 /* A multiple of what a step has at a time. */
 static int64_t
-simulated_micro_batches(const struct mw_settings *s)
+simulated_micro_batches(const struct mw_sizing *sizing)
 {
-    return SIMULATED_MICRO_BATCHES * mw_settings_batch_grain(s);
+    int64_t grain = mw_settings_batch_grain(&sizing->settings);
+
+    return SIMULATED_MICRO_BATCHES * grain + while_waiting(sizing) / grain * grain;
 }
 
 /* All micro-batches except the first and the last are alike. */
 static double
 rate_by_few(const struct mw_sizing *sizing)
 {
-    int64_t few = simulated_micro_batches(&sizing->settings);
+    int64_t few = simulated_micro_batches(sizing);
     int64_t grain = mw_settings_batch_grain(&sizing->settings);
     double few_s = step_with(sizing, few), fewer_s = step_with(sizing, few - grain);
     double missing = (double)(sizing->settings.grad_accum - few) / (double)grain;
@@ -240,10 +286,9 @@ rate_of(struct search *search, struct mw_choice *choice)
     mw_progress("choosing among strategies and batches: %s, plan %u",
                 mw_strategy_name(choice->sizing->settings.strategy), search->known->len + 1);
     struct known new = {choice->sizing->settings, 0};
-    new.rate =
-        choice->sizing->settings.grad_accum > simulated_micro_batches(&choice->sizing->settings)
-            ? rate_by_few(choice->sizing)
-            : mw_choice_rate(choice);
+    new.rate = choice->sizing->settings.grad_accum > simulated_micro_batches(choice->sizing)
+                   ? rate_by_few(choice->sizing)
+                   : mw_choice_rate(choice);
     if (!search->keeps_plan)
         free_plan(choice);
     g_array_append_val(search->known, new);
@@ -258,30 +303,40 @@ mw_estimated_rate_of(const struct mw_sizing *sizing)
     return mw_tokens_per_step(sizing) / mw_estimate_s(sizing, sizing->hardware);
 }
 
+static bool
+comes_before(double rate, double tokens, double other, double other_tokens)
+{
+    bool same = rate < SAME_RATE * other && other < SAME_RATE * rate;
+
+    return same && tokens != other_tokens ? tokens > other_tokens : rate > other;
+}
+
 /* Sets the indices of the candidates that fit and have the best estimates, close to the best one
  * and not below `floor`; returns their number. */
 static int
-shortlist(GPtrArray *candidates, double floor, guint list[SIMULATED])
+shortlist(GPtrArray *candidates, int most, double floor, guint list[SIMULATED])
 {
-    double rates[SIMULATED];
+    double rates[SIMULATED], tokens[SIMULATED];
     int count = 0;
 
     for (guint i = 0; i < candidates->len; i++) {
         const struct mw_sizing *sizing = candidates->pdata[i];
         if (!sizing->fits)
             continue;
-        double rate = mw_estimated_rate_of(sizing);
+        double rate = mw_estimated_rate_of(sizing), step = mw_tokens_per_step(sizing);
         int place = count;
-        while (place > 0 && rates[place - 1] < rate)
+        while (place > 0 && comes_before(rate, step, rates[place - 1], tokens[place - 1]))
             place--;
-        if (place == SIMULATED)
+        if (place == most)
             continue;
-        count = MIN(count + 1, SIMULATED);
+        count = MIN(count + 1, most);
         for (int j = count - 1; j > place; j--) {
             rates[j] = rates[j - 1];
+            tokens[j] = tokens[j - 1];
             list[j] = list[j - 1];
         }
         rates[place] = rate;
+        tokens[place] = step;
         list[place] = i;
     }
     while (count > 1 && rates[count - 1] < fmax(NEAR * rates[0], floor))
@@ -371,19 +426,63 @@ take_better(struct search *search, struct mw_choice *best, struct mw_choice *oth
     }
 }
 
+/* Where parameters take long to come, but not much longer than what is computed with them, the
+ * unlike parts of a layer wait for each other. */
+static bool
+waits_for_parts(const struct mw_sizing *sizing)
+{
+    struct mw_closed_form form;
+
+    mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
+    double come_s = fetch_s_of(&form);
+    double own_s = form.plan_s[MW_TERM_PRODUCTS] + form.plan_s[MW_TERM_MEMORY_BOUND];
+    return come_s > FETCH_SHARE * own_s && own_s > FETCH_SHARE * come_s;
+}
+
+/* Parts differ in how long they are computed with and how long they travel: with one ahead each
+ * waits for the slower of both, and where those of a layer are on their way only the sums over it
+ * count.  So where the number is open it is as large as memory allows, up to a layer's. */
+static struct mw_sizing *
+deepen_prefetch(const struct mw_question *question, struct mw_sizing *one)
+{
+    struct mw_settings s = one->settings;
+    bool open = question->settings.prefetch == MW_AUTO && s.overlap && !s.serialize;
+    int64_t most = MIN(mw_sizing_parts_of_layer(one), (int64_t)mw_setting_find("prefetch")->max);
+
+    if (!open || !one->fits || !one->params_partitioned || mw_settings_layer_order(&s) ||
+        !waits_for_parts(one))
+        return one;
+    for (int64_t depth = most; depth > 1; depth--) {
+        mw_settings_set_prefetch(&s, depth);
+        struct mw_sizing *ahead = mw_sizing_new(one->model, one->hardware, &s, NULL);
+        bool fits = ahead && ahead->fits;
+        mw_sizing_free(fits ? one : ahead);
+        if (fits)
+            return ahead;
+    }
+    return one;
+}
+
+static struct mw_choice
+take_candidate(struct search *search, GPtrArray *candidates, guint number)
+{
+    struct mw_sizing *sizing = g_steal_pointer(&candidates->pdata[number]);
+
+    return (struct mw_choice){.sizing = deepen_prefetch(search->question, sizing),
+                              .keeps_plan = search->keeps_plan};
+}
+
 /* The fastest candidate; a single candidate is not simulated.  Estimates below `floor` are far from
  * the best of others. */
 static struct mw_choice
-fastest_candidate(struct search *search, GPtrArray *candidates, double floor)
+fastest_candidate(struct search *search, GPtrArray *candidates, int most, double floor)
 {
     guint list[SIMULATED] = {0};
-    int count = shortlist(candidates, floor, list);
-    struct mw_choice best = {.sizing = g_steal_pointer(&candidates->pdata[list[0]]),
-                             .keeps_plan = search->keeps_plan};
+    int count = shortlist(candidates, most, floor, list);
+    struct mw_choice best = take_candidate(search, candidates, list[0]);
 
     for (int i = 1; i < count; i++) {
-        struct mw_choice other = {.sizing = g_steal_pointer(&candidates->pdata[list[i]]),
-                                  .keeps_plan = search->keeps_plan};
+        struct mw_choice other = take_candidate(search, candidates, list[i]);
         take_better(search, &best, &other);
     }
     return best;
@@ -391,9 +490,10 @@ fastest_candidate(struct search *search, GPtrArray *candidates, double floor)
 
 /* The fastest candidate, unless there is a choice that is as good. */
 static void
-take_fastest(struct search *search, struct mw_choice *choice, GPtrArray *candidates, double floor)
+take_fastest(struct search *search, struct mw_choice *choice, GPtrArray *candidates, int most,
+             double floor)
 {
-    struct mw_choice fastest = fastest_candidate(search, candidates, floor);
+    struct mw_choice fastest = fastest_candidate(search, candidates, most, floor);
 
     if (choice->sizing)
         take_better(search, choice, &fastest);
@@ -413,17 +513,6 @@ loads_logits_twice(const struct mw_sizing *sizing)
 
     return sizing->fits && s->logits_chunks == 1 && (apart || away) && s->pp == 1 &&
            !mw_settings_layer_order(s);
-}
-
-/* Seconds of the slowest way by which parameters come to the GPU. */
-static double
-fetch_s(const struct mw_sizing *sizing)
-{
-    struct mw_closed_form form;
-
-    mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
-    return fmax(form.plan_s[MW_TERM_FETCH_NVME],
-                fmax(form.plan_s[MW_TERM_FETCH_PCIE], form.plan_s[MW_TERM_FETCH_GATHER]));
 }
 
 /* Memory that has room for logits in one piece has room for two, which are faster where transfers
@@ -467,32 +556,51 @@ find_nearest(const struct mw_question *question, const struct mw_settings *asked
                : NULL;
 }
 
-/* The candidates that fit, perhaps none; NULL: the question is refused. */
+/* The candidates that fit, perhaps none; NULL: the question is refused.  `needless`: to which those
+ * are added that move more off the GPU than others, or NULL. */
 static GPtrArray *
-find_fitting(const struct mw_question *question, const struct mw_settings *asked)
+find_with_needless(const struct mw_question *question, const struct mw_settings *asked,
+                   GPtrArray *needless)
 {
     struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
     struct mw_settings resolved;
 
     GPtrArray *found = mw_settings_complete(&planned, asked, &resolved, NULL)
-                           ? mw_planner_fitting_candidates(&planned, &resolved)
+                           ? mw_planner_candidates_beside(&planned, &resolved, needless)
                            : NULL;
     if (found)
         halve_logits(question, &resolved, found);
     return found;
 }
 
+static GPtrArray *
+find_fitting(const struct mw_question *question, const struct mw_settings *asked)
+{
+    return find_with_needless(question, asked, NULL);
+}
+
+/* And how many micro-batches the one has that it is of. */
 static double
-best_estimate(GPtrArray *candidates)
+best_estimate_of(GPtrArray *candidates, int64_t *micro_batches)
 {
     double best = 0;
 
     for (guint i = 0; candidates && i < candidates->len; i++) {
         const struct mw_sizing *sizing = candidates->pdata[i];
-        if (sizing->fits)
-            best = fmax(best, mw_estimated_rate_of(sizing));
+        double rate = sizing->fits ? mw_estimated_rate_of(sizing) : 0;
+        if (rate > best)
+            *micro_batches = sizing->settings.grad_accum;
+        best = fmax(best, rate);
     }
     return best;
+}
+
+static double
+best_estimate(GPtrArray *candidates)
+{
+    int64_t micro_batches;
+
+    return best_estimate_of(candidates, &micro_batches);
 }
 
 /* Whether no candidate moves anything off the GPU: estimates are close where only the GPU works. */
@@ -625,15 +733,17 @@ may_recompute_some(const struct search *search, const struct mw_settings *asked)
 }
 
 /* Of the layers that `all` recomputes the share that the GPU has room to keep, and one more; `none`
- * keeps all.  Of layers that are unlike some may save more than their share. */
+ * keeps all.  Logits may be cut into so many chunks that they take nothing.  Of layers that are
+ * unlike some may save more than their share. */
 static double
-share_with_room(const struct mw_sizing *all, const struct mw_sizing *none)
+share_with_room(const struct mw_sizing *all, const struct mw_sizing *none, bool chunks)
 {
     double need = (double)mw_sizing_whole_need(all, MW_TIER_GPU);
     double more = (double)mw_sizing_whole_need(none, MW_TIER_GPU) - need;
     double left = (double)all->tiers[MW_TIER_GPU].capacity_bytes - need;
     int kinds = 0;
 
+    left += chunks ? (double)all->ledger[MW_TIER_GPU][MW_PURPOSE_LOGITS] : 0;
     for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL; c++)
         kinds += all->classes[c].blocks > 0;
     return more > 0 && kinds == 1 ? fmin(1, left / more + 1.0 / (double)all->layers) : 1;
@@ -643,7 +753,7 @@ share_with_room(const struct mw_sizing *all, const struct mw_sizing *none)
  * fits would be faster than `floor`, and not those of all layers, for then another candidate keeps
  * them. */
 static bool
-may_gain(const struct mw_sizing *all, double floor)
+may_gain(const struct mw_sizing *all, bool chunks, double floor)
 {
     struct mw_settings settings = keeping_all(&all->settings);
     struct mw_sizing *none = mw_sizing_new(all->model, all->hardware, &settings, NULL);
@@ -652,37 +762,92 @@ may_gain(const struct mw_sizing *all, double floor)
     if (none && !none->fits) {
         double all_s = mw_estimate_s(all, all->hardware);
         double saved_s = all_s - mw_estimate_s(none, all->hardware);
-        double some_s = all_s - saved_s * share_with_room(all, none);
+        double some_s = all_s - saved_s * share_with_room(all, none, chunks);
         gains = saved_s > 0 && mw_tokens_per_step(all) / some_s > floor;
     }
     mw_sizing_free(none);
     return gains;
 }
 
+/* What candidates with as few recomputed layers as fit are sought for. */
+struct mix {
+    struct mw_request planned;
+    struct mw_settings resolved;
+    bool on_gpu;  /* no candidate that treats all layers alike moves anything off the GPU */
+    double alike; /* the best rate of those */
+    double present;
+    int64_t most_micro_batches; /* with more of them logits are not cut, and nothing else moves, to
+                                   keep layers: such plans take long, and nobody asked for them */
+    GPtrArray *found;
+};
+
+/* They have to be faster than what is there, and enough faster than what treats all layers alike,
+ * where they are not simpler. */
+static void
+mix_in(struct mix *mix, const struct mw_sizing *all, bool more)
+{
+    bool simpler = !mix->on_gpu && deepest_tier(all) == MW_TIER_GPU;
+    double worth = mix->on_gpu ? WORTH_SIZING : more ? WORTH_COMPLEXITY : simpler ? 1 : NEAR;
+    double floor = fmax(worth * mix->alike, mix->present);
+    struct mw_settings resolved = mix->resolved;
+
+    if (!more)
+        resolved.logits_chunks = all->settings.logits_chunks;
+    if (all->fits && may_gain(all, resolved.logits_chunks == MW_AUTO, floor))
+        mw_planner_add_fewest(&mix->planned, &resolved, all, mix->found);
+}
+
+/* Whether the same batch takes as little of the GPU in a placement that comes before. */
+static bool
+frees_nothing(GPtrArray *needless, guint number)
+{
+    const struct mw_sizing *one = needless->pdata[number];
+
+    for (guint i = 0; i < number; i++) {
+        const struct mw_sizing *other = needless->pdata[i];
+        if (one->settings.micro_batch == other->settings.micro_batch &&
+            one->settings.grad_accum == other->settings.grad_accum &&
+            mw_sizing_whole_need(one, MW_TIER_GPU) >= mw_sizing_whole_need(other, MW_TIER_GPU))
+            return true;
+    }
+    return false;
+}
+
+static void
+mix_all(struct mix *mix, GPtrArray *candidates, bool needless)
+{
+    for (guint i = 0; candidates && i < candidates->len; i++) {
+        const struct mw_sizing *all = candidates->pdata[i];
+        bool more = all->settings.grad_accum <= mix->most_micro_batches;
+        if (!needless || (more && !frees_nothing(candidates, i)))
+            mix_in(mix, all, more);
+    }
+}
+
 /* The candidates with as few recomputed layers as fit that may be faster than `present`, and enough
- * faster than `alike`, which treats all layers alike, where they are not simpler. */
+ * faster than `alike`, which treats all layers alike. */
 static GPtrArray *
 find_mixed(const struct mw_question *question, const struct mw_settings *asked,
-           GPtrArray *candidates, double alike, double present)
+           GPtrArray *candidates, GPtrArray *needless, int64_t micro_batches, double alike,
+           double present)
 {
-    bool on_gpu = stay_on_gpu(candidates);
-    struct mw_request planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]};
-    struct mw_settings settings = recomputing_fewest(asked), resolved;
+    struct mix mix = {.planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]},
+                      .on_gpu = stay_on_gpu(candidates),
+                      .alike = alike,
+                      .present = present};
+    struct mw_settings settings = recomputing_fewest(asked);
 
     if (mw_strategy_traits(asked->strategy)->fills_gpu) /* with what the kept ones leave */
         return find_fitting(question, &settings);
-    GPtrArray *found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
-    bool planned_so = mw_settings_complete(&planned, &settings, &resolved, NULL);
-    for (guint i = 0; planned_so && candidates && i < candidates->len; i++) {
-        const struct mw_sizing *all = candidates->pdata[i];
-        bool simpler = !on_gpu && deepest_tier(all) == MW_TIER_GPU;
-        double floor = on_gpu ? WORTH_COMPLEXITY * alike : simpler ? alike : NEAR * alike;
-        if (all->fits && may_gain(all, fmax(floor, present)))
-            mw_planner_add_fewest(&planned, &resolved, all, found);
-    }
-    if (planned_so)
-        halve_logits(question, &resolved, found);
-    return found;
+    mix.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
+    if (!mw_settings_complete(&mix.planned, &settings, &mix.resolved, NULL))
+        return mix.found;
+    mix.most_micro_batches =
+        asked->micro_batch == MW_AUTO ? MAX(FEW_MICRO_BATCHES, 2 * micro_batches) : INT64_MAX;
+    mix_all(&mix, candidates, false);
+    mix_all(&mix, needless, true);
+    halve_logits(question, &mix.resolved, mix.found);
+    return mix.found;
 }
 
 /* The fewest things that the software lacks for one of the candidates that fit, or `least`. */
@@ -721,18 +886,22 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, struc
 {
     struct mw_settings settings = keeping_all(asked);
     struct mw_choice choice = {0};
-    g_autoptr(GPtrArray) candidates = find_fitting(search->question, asked);
+    g_autoptr(GPtrArray) needless = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
+    g_autoptr(GPtrArray) candidates = find_with_needless(search->question, asked, needless);
     g_autoptr(GPtrArray) kept =
         may_keep_all(asked) ? find_fitting(search->question, &settings) : NULL;
     int lacks = fewest_lacks(search, kept, fewest_lacks(search, candidates, best.lacks));
     drop_lacking(search, candidates, lacks);
+    drop_lacking(search, needless, lacks);
     drop_lacking(search, kept, lacks);
     double present = lacks < best.lacks ? 0 : best.rate;
-    double recomputed = best_estimate(candidates), all = best_estimate(kept);
+    int64_t micro_batches = INT64_MAX / 2;
+    double recomputed = best_estimate_of(candidates, &micro_batches), all = best_estimate(kept);
     g_autoptr(GPtrArray) mixed =
         encodes_some(search->question, asked) ? find_fewest(search->question, asked)
         : may_recompute_some(search, asked)
-            ? find_mixed(search->question, asked, candidates, fmax(recomputed, all), NEAR * present)
+            ? find_mixed(search->question, asked, candidates, needless, micro_batches,
+                         fmax(recomputed, all), NEAR * present)
             : NULL;
     drop_lacking(search, mixed, lacks);
     double some = best_estimate(mixed), most = fmax(recomputed, fmax(all, some));
@@ -742,13 +911,14 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, struc
     if (most <= 0 || most < NEAR * present)
         return choice;
     if (candidates && candidates->len && recomputed >= floor)
-        choice = fastest_candidate(search, candidates, floor);
+        choice = fastest_candidate(search, candidates, SIMULATED, floor);
     if (all > recomputed && all >= floor)
-        take_fastest(search, &choice, kept, floor);
+        take_fastest(search, &choice, kept, SIMULATED, floor);
     /* Transfers are worse than estimated where they wait for each other in backward. */
     double worth = (on_gpu ? 1 : NEAR) * fmax(recomputed, all);
     if (some > worth)
-        take_fastest(search, &choice, mixed, worth);
+        take_fastest(search, &choice, mixed, asked->micro_batch == MW_AUTO ? SIMULATED_MIXED : 1,
+                     worth);
     return choice;
 }
 

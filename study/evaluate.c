@@ -724,6 +724,33 @@ swapped_s(const struct mw_sizing *sizing, const double *terms, double own_s)
                : 0;
 }
 
+/* Of the loads of a parameter the share that backward and its recomputation make. */
+static double
+loads_behind(const struct mw_sizing *sizing)
+{
+    double behind = sizing->settings.param_loads == 3 ? 1 + recomputed_share(sizing) : 1;
+
+    return behind / (1 + behind);
+}
+
+/* Forward and backward one after the other: what parameters that come take longer than either pass,
+ * and gradients that leave longer than backward, nothing hides. */
+static double
+in_turn_s(const struct mw_sizing *sizing, const double *t, double own_s)
+{
+    double reduce_s = sizing->reduced_at_end ? 0 : t[MW_TERM_GRADIENT_REDUCE];
+    double sums_s = sizing->gradient_home[0] == MW_TIER_GPU ? 0 : t[MW_TERM_GRADIENT_SUM];
+    double forward_s = own_s / (3 + recomputed_share(sizing)), behind = loads_behind(sizing);
+    double fetch_s =
+        fmax(t[MW_TERM_FETCH_GATHER], fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_FETCH_NVME]));
+    double links_s = fmax(behind * t[MW_TERM_FETCH_GATHER] + reduce_s,
+                          fmax(behind * t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]));
+    double behind_s =
+        fmax(links_s, fmax(behind * t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME], sums_s));
+
+    return fmax(forward_s, (1 - behind) * fetch_s) + fmax(own_s - forward_s, behind_s);
+}
+
 /* The terms of a closed form beside each other. */
 static struct mw_step_parts
 parts_of(const struct mw_sizing *sizing, const struct mw_hardware *hw,
@@ -774,7 +801,8 @@ overlapped_s(const struct mw_sizing *sizing, const struct mw_hardware *hw,
         return form->plan_total_s;
     const struct mw_step_parts parts = parts_of(sizing, hw, form);
     double compute_s = parts.compute_s * (1 + mw_sizing_bubble(sizing));
-    double passes_s = fmax(compute_s, parts.lanes_s) + parts.after_s;
+    double in_turn = in_turn_s(sizing, form->plan_s, parts.own_s);
+    double passes_s = fmax(compute_s, fmax(parts.lanes_s, in_turn)) + parts.after_s;
 
     if (mw_settings_update_beside(&sizing->settings))
         return beside_s(sizing, passes_s, parts.update_s, parts.drives_s);

@@ -222,8 +222,9 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "(default off)"},
     {MW_SETTINGS_SCHEDULE, "prefetch", MW_SETTING_DEPTHS, FIELD(prefetch), 0, 64, NULL, NULL,
      "D|NC:CG:GG",
-     "fetch parameters D parts ahead of their use, in each transfer stage (default 1; 0: none), or "
-     "NC parts ahead from NVMe to the host, CG to the GPU and GG from the other GPUs"},
+     "fetch parameters D parts ahead of their use, in each transfer stage (default 1, or where "
+     "parts are waited for as many as fit, up to a layer's; 0: none), or NC parts ahead from NVMe "
+     "to the host, CG to the GPU and GG from the other GPUs"},
     {MW_SETTINGS_SCHEDULE, "partition", MW_SETTING_CHOICE, FIELD(partition), 0, 0, NULL,
      partition_choices, "bandwidth|owner",
      "partition parameters by bandwidth: each GPU fetches its share (default), or by owner: one "

@@ -15,8 +15,8 @@ static const enum mw_buffer_kind rings[] = {
     MW_BUFFER_GRADIENTS_PINNED, MW_BUFFER_GRADIENTS_PINNED_SMALL,
 };
 
-static int64_t
-parts_of_layer(const struct mw_sizing *sizing)
+int64_t
+mw_sizing_parts_of_layer(const struct mw_sizing *sizing)
 {
     int64_t most = 0;
 
@@ -89,7 +89,7 @@ void
 mw_sizing_lengthen_rings(struct mw_sizing *sizing)
 {
     static const enum mw_tier tiers[] = {MW_TIER_GPU, MW_TIER_CPU};
-    double helps = (double)(parts_of_layer(sizing) + 1 - MW_GRADIENT_RING);
+    double helps = (double)(mw_sizing_parts_of_layer(sizing) + 1 - MW_GRADIENT_RING);
 
     helps = fmin(helps, parts_of_buckets(sizing));
     for (size_t t = 0; sizing->fits && t < G_N_ELEMENTS(tiers); t++)

@@ -531,6 +531,8 @@ bool mw_sizing_mixes_checkpoints(const struct mw_sizing *sizing);
 /* Whether the checkpoint of the stage's layer is of all its activations. */
 bool mw_sizing_leaves_whole(const struct mw_sizing *sizing, int64_t layer);
 bool mw_sizing_leaves_any_whole(const struct mw_sizing *first); /* of any stage */
+/* Into which the weights of a layer are cut, of the kind that has most. */
+int64_t mw_sizing_parts_of_layer(const struct mw_sizing *sizing);
 /* Layers of all stages that are kept beside recomputed ones; 0 where none is recomputed. */
 int64_t mw_sizing_kept_of_model(const struct mw_sizing *first);
 /* Of a checkpoint: a layer's input, or all its activations.  Each layer has one then. */
