@@ -27,6 +27,10 @@ OPS_QUICK = 250000
 SAME = 1.001  # of many micro-batches the times are of few, and the rest by their difference
 SIMPLER = 1.02  # a plan that offloads, or partitions more, is taken where it is faster than this
 SLACK = 1.02
+# What nobody asked for has logits in chunks to keep layers in plans of few micro-batches alone
+# (MODEL.md, 10.17a); more of them, asked for, may be faster by as much as that is worth.
+FEW_MICRO_BATCHES = 64
+MANY = 1.06
 REASONS = ("do not fit", "not faster", "slow to plan")
 
 
@@ -91,7 +95,9 @@ def check(box, line):
         typed = ask(box, f"{line} --grad-accum {accum}")
         # Larger steps, where they would be slow to plan, are left to the user.
         larger = typed and typed["settings"]["tokens_per_step"] > step
-        if not (bounded and larger) and beats(typed, answer, SLACK):
+        many = typed and accum > max(FEW_MICRO_BATCHES, 2 * settings["grad_accum"])
+        slack = MANY if many else SLACK
+        if not (bounded and larger) and beats(typed, answer, slack):
             yield (f"--grad-accum {accum}: {typed['tokens_per_s']} in micro-batches of "
                    f"{typed['settings']['micro_batch']}, open {answer['tokens_per_s']}: {settings}")
         nearer = typed and typed["settings"]["tokens_per_step"] > 1.05 * step
