@@ -186,8 +186,8 @@ check_machine(char **words, GError **error)
         return check_keys(words, error);
     if (is_path(words[0]))
         return mw_refuse(error,
-                         "of the file %s, which a plan does not make memwall read; "
-                         "{hardware=%s} does",
+                         "it is in the file %s, and no file that a plan names is read; give "
+                         "{hardware=%s}",
                          words[0], words[0]);
     profile = load_machine(words, error);
     mw_profile_free(profile);
@@ -203,13 +203,13 @@ mw_plan_file_check_machine(const char *path, bool of_all, GError **error)
 
     if (!g_file_test(path, G_FILE_TEST_IS_REGULAR)) /* is read once, and not here */
         return !of_all || mw_refuse(error,
-                                    "%s: is no file that is read twice: give {hardware} for the "
-                                    "machine that the plan was made for",
+                                    "%s: can be read only once, and not for the machine alone: "
+                                    "give {hardware} for the one that the plan was made for",
                                     path);
     if (!words)
         return mw_refuse(error,
-                         "%s: does not say for which machine it was made: give {hardware}, which "
-                         "may be here",
+                         "%s: does not say for which machine it was made: give {hardware}; "
+                         "{hardware=here} is this one",
                          path);
     if (check_machine(words, error))
         return true;

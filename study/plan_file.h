@@ -15,8 +15,8 @@ struct mw_variants *mw_plan_file_read(const char *path, GError **error);
  * the line of it: of a file with one plan of one program, without sections. */
 void mw_plan_file_blame(const char *path, GError **error);
 
-/* Refuses a plan whose machine is a name that no profile here has, does not take what was set of
- * it, or is not said; of_all: also a pipe, which is not read. */
+/* Refuses a plan that names no machine, one that no profile here has, or one that does not take
+ * what was set of it; of_all: also a pipe, which is not read. */
 bool mw_plan_file_check_machine(const char *path, bool of_all, GError **error);
 /* The name of the profile that the plans were made for, which is known, and what was set of it, as
  * mw_profile_set takes it (*keys; g_strfreev them).  "here": the machine at hand.  NULL: another
