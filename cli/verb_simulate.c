@@ -37,8 +37,7 @@ const struct cli_verb cli_verb_simulate = {
                 "memwall simulate -m gpt3-13b -H rtx4090 -s zero-offload,zero-infinity-nvme",
     .details =
         "PLANFILE is what -o wrote; it takes -H (default: the machine that the plan was made "
-        "for, where its profile is known), --software (default: the plan's, with what was set of "
-        "it), --set, --outlook, --json, --details, --trace and "
-        "--plot.",
+        "for) and --software (default: the plan's), each with what was set of it, --set, "
+        "--outlook, --json, --details, --trace and --plot.",
     .run = run,
 };

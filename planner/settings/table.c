@@ -249,7 +249,7 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_MEMORY, "train", MW_SETTING_TRAIN, FIELD(trained), 0, 0, "all", NULL,
      "lora:RANK|OPERATORS|all",
      "for fine-tuning: what is trained; all else stays as it is, without gradients or optimizer "
-     "state (default all). With {weight-bits=4}, QLoRA. "
+     "state (default all). With {weight-bits=4} this is QLoRA. "
      "lora:16: adapters (LoRA) of rank 16 on qkv, projection, mlp-up and mlp-down; "
      "lora:16@qkv+mlp-up: on some of these; lora:16@q,v: on some of their matrices, q, k, v, o, "
      "gate, up and down, or by PEFT's names (q_proj). OPERATORS, separated by commas, train these "
@@ -359,8 +359,8 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
     {MW_SETTINGS_COST, "serve", MW_SETTING_INTEGER, FIELD(serve), 1, 1 << 20, NULL, NULL, "N",
      "instead of training: generate N tokens after prompts of {seq} tokens (default 512); how many "
      "per second, by {batch} (default: several). Weights are on the GPUs as far as they have room "
-     "there, then in host memory, then on drives, or where {param-device} says, and streamed from "
-     "there; {weight-bits} of a quantized model"},
+     "there, then in host memory, then on drives, or where {param-device} says; those that are "
+     "elsewhere are streamed to the GPUs. {weight-bits} says how a model is quantized"},
     {MW_SETTINGS_COST, "tokens", MW_SETTING_COUNT, FIELD(tokens), 1, 1e18, NULL, NULL, "N",
      "estimate the days, the energy and the money for training on N tokens, such as 15T or 1.5e13 "
      "(default: no estimate)"},
