@@ -211,6 +211,24 @@ takes_micro_batch(const struct mw_plan *plan, const struct mw_op *op)
     return op->micro_batch % replica.count == replica.index;
 }
 
+/* What tensor slices and later products of the weights' gradients go with. */
+static bool
+check_slicing(struct mw_plan_check *check, const struct mw_step_shape *s)
+{
+    if (s->weights_later && (s->checkpoint_interval || s->kept_encodings || s->tensor_overlap))
+        return mw_plan_refuse(check, "step: weights-later keeps all activations as they are, "
+                                     "without an interval, encodings or tensor-overlap");
+    if (s->tensor_pieces &&
+        (!s->tensor_overlap || !s->sequence_parallel || s->whole_checkpoints || s->layer_order))
+        return mw_plan_refuse(check, "step: tensor-pieces needs tensor-overlap and "
+                                     "sequence-parallel, without whole-checkpoints or "
+                                     "layer-order");
+    if (s->tensor_parts && (!s->sequence_parallel || s->tensor_overlap || s->weights_later))
+        return mw_plan_refuse(check, "step: tensor-parts needs sequence-parallel, without "
+                                     "tensor-overlap or weights-later");
+    return true;
+}
+
 static bool
 check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
 {
@@ -244,17 +262,6 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
                               mw_dtype_name(s->checkpoint_dtype));
     if (s->layer_order && (!s->checkpoint_interval || s->kept_layers))
         return mw_plan_refuse(check, "step: layer-order needs an interval, and keeps no layers");
-    if (s->weights_later && (s->checkpoint_interval || s->kept_encodings || s->tensor_overlap))
-        return mw_plan_refuse(check, "step: weights-later keeps all activations as they are, "
-                                     "without an interval, encodings or tensor-overlap");
-    if (s->tensor_pieces &&
-        (!s->tensor_overlap || !s->sequence_parallel || s->whole_checkpoints || s->layer_order))
-        return mw_plan_refuse(check, "step: tensor-pieces needs tensor-overlap and "
-                                     "sequence-parallel, without whole-checkpoints or "
-                                     "layer-order");
-    if (s->tensor_parts && (!s->sequence_parallel || s->tensor_overlap || s->weights_later))
-        return mw_plan_refuse(check, "step: tensor-parts needs sequence-parallel, without "
-                                     "tensor-overlap or weights-later");
     if (s->no_flush && (s->checkpoint_interval || s->kept_encodings || s->commits))
         return mw_plan_refuse(check, "step: no-flush keeps all activations as they are, without an "
                                      "interval or encodings, and commits nothing");
@@ -262,7 +269,7 @@ check_numbers(struct mw_plan_check *check, const struct mw_step_shape *s)
         return mw_plan_refuse(check, "step: stashes without no-flush");
     if (s->vertical_sync && !s->stashes)
         return mw_plan_refuse(check, "step: vertical-sync without stashes");
-    if (!check_asynchronous(check, s) || !check_replicas(check, s))
+    if (!check_slicing(check, s) || !check_asynchronous(check, s) || !check_replicas(check, s))
         return false;
     if (s->has_decoder && s->kept_layers && s->kept_layers >= s->decoder.layers)
         return mw_plan_refuse(check,

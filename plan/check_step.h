@@ -108,6 +108,9 @@ bool mw_step_drops(const struct mw_step_check *check, int32_t layer);
 /* Whether backward of this operator of a layer leaves the gradients of its weights to an op of
  * their own, which follows its last part (MW_OBJECT_GRADIENTS). */
 bool mw_step_splits(const struct mw_step_check *check, int32_t layer, int operator_);
+/* Whether slices compute this operator of a layer, forward or back, in two ops, of which the second
+ * has shard 1 (shape.tensor_pieces). */
+bool mw_step_in_pieces(const struct mw_step_check *check, int32_t layer, int operator_, bool back);
 /* Whether a layer from layer_first on, below layer_behind, is the program's. */
 bool mw_step_has(const struct mw_step_check *check, int64_t layer);
 /* Where the stretches begin behind the one that has the layer, and before it; layer_behind, and -1:

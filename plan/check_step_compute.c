@@ -51,9 +51,8 @@ is_attention_in_ring(const struct mw_step_check *check, int32_t layer, int opera
     return layer >= 0 && has_ring(&check->plan->shape) && mw_operator_row(operator_)->attends;
 }
 
-/* A product in pieces is in two ops: the second one has shard 1. */
-static bool
-is_in_pieces(const struct mw_step_check *check, int32_t layer, int operator_, bool back)
+bool
+mw_step_in_pieces(const struct mw_step_check *check, int32_t layer, int operator_, bool back)
 {
     uint32_t t =
         layer < 0 ? MW_NONE : check->tensor_of[(layer + 1) * MW_OPERATOR_COUNT + operator_];
@@ -145,7 +144,7 @@ put_operator(struct row *row, struct expected it)
     /* The last block of keys has an op of its own, which waits for it; and a product in pieces the
      * first of them or the last. */
     if ((!back && is_attention_in_ring(check, it.layer, it.operator_)) ||
-        is_in_pieces(check, it.layer, it.operator_, back)) {
+        mw_step_in_pieces(check, it.layer, it.operator_, back)) {
         it.tile = (uint16_t)(it.operator_ > cut ? tiles - 1 : 0);
         put(row, it);
         it.checkpoint = it.received = false;
@@ -398,7 +397,7 @@ is_expected(const struct row *row, const struct mw_op *op, const struct mw_work 
     bool in_parts =
         is_chunked(work->operator_) ||
         is_attention_in_ring(row->check, op->layer, work->operator_) ||
-        is_in_pieces(row->check, op->layer, work->operator_, op->phase == MW_PHASE_BACKWARD);
+        mw_step_in_pieces(row->check, op->layer, work->operator_, op->phase == MW_PHASE_BACKWARD);
 
     return op->phase == it->phase && op->layer == it->layer && work->operator_ == it->operator_ &&
            (work->object == MW_OBJECT_GRADIENTS) == it->of_weights && op->tile == it->tile &&
@@ -787,7 +786,7 @@ note_piece(const struct row *row, struct walk *walk, uint32_t before, uint32_t i
            const struct expected *it)
 {
     bool pieces =
-        is_in_pieces(row->check, it->layer, it->operator_, it->phase == MW_PHASE_BACKWARD) &&
+        mw_step_in_pieces(row->check, it->layer, it->operator_, it->phase == MW_PHASE_BACKWARD) &&
         !it->of_weights;
 
     if (pieces && it->token_chunk == 1)
@@ -800,7 +799,7 @@ static bool
 comes_in_pieces(const struct row *row, const struct walk *walk, const struct expected *it)
 {
     return walk->piece != MW_NONE && !it->of_weights &&
-           is_in_pieces(row->check, it->layer, it->operator_, it->phase == MW_PHASE_BACKWARD);
+           mw_step_in_pieces(row->check, it->layer, it->operator_, it->phase == MW_PHASE_BACKWARD);
 }
 
 static bool

@@ -337,8 +337,7 @@ check_made(struct mw_step_check *check, uint32_t index, uint32_t t)
     const struct mw_tensor *tensor = &check->plan->tensors[t];
     int operator_ = mw_step_work(check, index)->operator_;
     uint32_t slot = mw_step_slot(check, index, MW_ROLE_GRADIENT);
-    bool piece = check->plan->shape.tensor_pieces && op->layer >= 0 && check->tp > 1 &&
-                 op->shard == 0 && mw_operator_row(operator_)->sums_forward && tensor->tiles == 1;
+    bool piece = op->shard == 0 && mw_step_in_pieces(check, op->layer, operator_, true);
     bool later = piece || (mw_step_splits(check, op->layer, operator_) &&
                            mw_step_work(check, index)->object != MW_OBJECT_GRADIENTS);
     bool needs = check->plan->shape.has_decoder && op->phase == MW_PHASE_BACKWARD &&
