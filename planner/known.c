@@ -5,39 +5,21 @@
 
 #include "base/thread_memory.h"
 
-/* Machines that have numbers, the newest. */
-#define MACHINES 32
+/* Numbers of the newest machines. */
+static struct mw_thread_memory machines =
+    MW_THREAD_MEMORY(struct mw_hardware, int64_t, 1, 32, NULL);
 
-struct numbers {
-    struct mw_hardware machines[MACHINES];
-    int64_t machine_count; /* all that were met: the number of the next one */
-};
-
-static GPrivate numbers_of_thread = G_PRIVATE_INIT(g_free);
-
-static struct numbers *
-numbers_here(void)
-{
-    struct numbers *numbers = g_private_get(&numbers_of_thread);
-
-    if (!numbers) {
-        numbers = g_new0(struct numbers, 1);
-        g_private_set(&numbers_of_thread, numbers);
-    }
-    return numbers;
-}
-
+/* One that was forgotten gets another number, so that nothing is known of it. */
 static int64_t
 number_of_machine(const struct mw_hardware *machine)
 {
-    struct numbers *numbers = numbers_here();
+    static _Thread_local int64_t next;
+    const int64_t *known = mw_thread_memory_find(&machines, machine, sizeof *machine);
 
-    for (int64_t i = numbers->machine_count - 1; i >= MAX(0, numbers->machine_count - MACHINES);
-         i--)
-        if (!memcmp(&numbers->machines[i % MACHINES], machine, sizeof *machine))
-            return i;
-    numbers->machines[numbers->machine_count % MACHINES] = *machine;
-    return numbers->machine_count++;
+    if (known)
+        return *known;
+    *(int64_t *)mw_thread_memory_keep(&machines, machine, sizeof *machine) = next;
+    return next++;
 }
 
 void
