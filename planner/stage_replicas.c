@@ -219,9 +219,11 @@ gradient_bytes(const struct mw_operator_info *operators, int count, const struct
     return params * mw_dtype_element_bytes(shape->dtype);
 }
 
-void
-mw_stage_costs_of(const struct mw_model *model, const struct mw_hardware *hardware,
-                  const struct mw_settings *settings, struct mw_stage_costs *costs)
+/* clear_costs it.  Hops and sums are over the slowest link there is between the GPUs: the paper's
+ * lower levels are left out. */
+static void
+costs_of(const struct mw_model *model, const struct mw_hardware *hardware,
+         const struct mw_settings *settings, struct mw_stage_costs *costs)
 {
     struct mw_operator_info operators[MW_LAYER_OPERATORS_MAX];
     struct mw_shape shape = mw_sizing_shape(model, settings, hardware);
@@ -251,8 +253,8 @@ mw_stage_costs_of(const struct mw_model *model, const struct mw_hardware *hardwa
     costs->hop_s = passes * (double)mw_shape_tokens(&shape) / costs->bytes_per_s;
 }
 
-void
-mw_stage_costs_clear(struct mw_stage_costs *costs)
+static void
+clear_costs(struct mw_stage_costs *costs)
 {
     g_clear_pointer(&costs->layer_s, g_free);
     g_clear_pointer(&costs->layer_bytes, g_free);
@@ -272,9 +274,9 @@ mw_stage_replicas_choose(const struct mw_model *model, const struct mw_hardware 
         return; /* which is said elsewhere */
     settings->stage_begins = (struct mw_layer_set){{0}};
     one.micro_batch = one.micro_batch == MW_AUTO ? 1 : one.micro_batch;
-    mw_stage_costs_of(model, hardware, &one, &costs);
+    costs_of(model, hardware, &one, &costs);
     mw_stage_replicas_split(&costs, &settings->stage_replicas, begins);
-    mw_stage_costs_clear(&costs);
+    clear_costs(&costs);
     for (int64_t stage = 1; stage < settings->pp; stage++)
         mw_layer_set_add(&settings->stage_begins, begins[stage]);
 }
@@ -300,7 +302,7 @@ mw_stage_replicas_gain(const struct mw_model *model, const struct mw_hardware *h
     struct mw_stage_costs costs;
     double now_s = 0;
 
-    mw_stage_costs_of(model, hardware, settings, &costs);
+    costs_of(model, hardware, settings, &costs);
     for (int64_t stage = 0; stage < settings->pp; stage++) {
         int64_t begin = mw_settings_stretch_begin(settings, model->layers, stage);
         int64_t end = mw_settings_stretch_begin(settings, model->layers, stage + 1);
@@ -309,7 +311,7 @@ mw_stage_replicas_gain(const struct mw_model *model, const struct mw_hardware *h
         now_s = fmax(now_s, fmax(own_s, costs.hop_s));
     }
     mw_stage_replicas_find(&costs, gpus, out);
-    mw_stage_costs_clear(&costs);
+    clear_costs(&costs);
     double share = out->micro_batch_s / now_s;
     take_all_gpus(out, gpus);
     return share;

@@ -46,16 +46,9 @@ double mw_stage_replicas_split(const struct mw_stage_costs *costs,
 void mw_stage_replicas_choose(const struct mw_model *model, const struct mw_hardware *hardware,
                               struct mw_settings *settings);
 
-/* The fastest division of a model over all GPUs, or sets of slices, and which share it takes of the
- * time that a micro-batch takes with the settings' own stages of one stretch. */
+/* Finds the fastest division of a model over all GPUs, or sets of slices; returns the share that it
+ * takes of the time of a micro-batch with the settings' own stages of one stretch. */
 double mw_stage_replicas_gain(const struct mw_model *model, const struct mw_hardware *hardware,
-                              const struct mw_settings *settings,
-                              struct mw_replicated_stages *out);
-
-/* Of a model on a machine; mw_stage_costs_clear it.  Hops and sums over the slowest link there is
- * between the GPUs: the paper's lower levels are left out. */
-void mw_stage_costs_of(const struct mw_model *model, const struct mw_hardware *hardware,
-                       const struct mw_settings *settings, struct mw_stage_costs *costs);
-void mw_stage_costs_clear(struct mw_stage_costs *costs);
+                              const struct mw_settings *settings, struct mw_replicated_stages *out);
 
 #endif
