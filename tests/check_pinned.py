@@ -17,6 +17,7 @@ from tap import report_in
 
 SEED = 2311
 QUESTIONS = 40
+LEAST = 2  # other values that fit, of a question
 SAME = 1.01  # estimates pick what is simulated
 SIMPLER = 1.02  # a plan that offloads more, or treats layers unlike, is taken where it is faster
 MODELS = ("gpt3-1.3b", "gpt2-xl", "phi-2", "llama-3.2-3b", "qwen2.5-7b", "mistral-7b-v0.1",
@@ -71,30 +72,34 @@ def complexity(answer):
 
 
 def check_one(box, number):
-    """What is faster than it may be; None: nothing fits."""
+    """What is faster than it may be, and how many values were asked for; None: nothing fits."""
     line = question(random.Random(SEED * 1000 + number))
     chosen = ask(box, line)
     if not chosen or not chosen["feasible"]:
         return None
-    found = []
+    found, asked = [], 0
     for option in neighbours(chosen):
         other = ask(box, f"{line} {option}")
         if not other or not other["feasible"]:
             continue
+        asked += 1
         slack = SIMPLER if complexity(other) > complexity(chosen) else SAME
         times = other["tokens_per_s"] / chosen["tokens_per_s"]
         if times > slack:
             found.append(f"{line}: {times:.4f} times as fast with {option}")
-    return found
+    return found, asked
 
 
 def check_all(box):
     with ThreadPoolExecutor(min(2, os.cpu_count() or 2)) as pool:
         found = list(pool.map(lambda number: check_one(box, number), sample(range(QUESTIONS))))
-    for lines in found:
-        yield from lines or ()
-    if sum(lines is not None for lines in found) * 2 < len(found):
+    fitting = [one for one in found if one]
+    for lines, _ in fitting:
+        yield from lines
+    if len(fitting) * 2 < len(found):
         yield "few questions have an answer that fits"
+    if sum(asked for _, asked in fitting) < LEAST * len(fitting):
+        yield f"few values fit: {fitting}"
 
 
 def tests(box):

@@ -456,6 +456,7 @@ test_groups(void)
         compare(sizing, (struct mw_folds){.micro_batches = seeds[i] % 3 == 0, .layers = true},
                 &counts);
     }
+    g_assert_cmpint(counts.ordered, ==, G_N_ELEMENTS(seeds));
 }
 
 #define PAIRS 6 /* of ops that the flat plan has, */
