@@ -329,8 +329,7 @@ change_homes(const struct mw_plan *plan)
 static void
 test_no_state(void)
 {
-    static const int stateless[] = {MW_OPTIMIZER_SGD_PURE,
-                                                  MW_OPTIMIZER_ADAFACTOR_PURE};
+    static const int stateless[] = {MW_OPTIMIZER_SGD_PURE, MW_OPTIMIZER_ADAFACTOR_PURE};
     int looked = 0, commits = 0;
 
     for (guint32 seed = 718000; looked < SMALL_PLANS; seed++) {
