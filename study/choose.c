@@ -15,7 +15,7 @@
 
 /* Only candidates with the best estimates are simulated, and only those close to the best. */
 #define SIMULATED 4
-/* Of those that recompute some layers alone. */
+/* The same of candidates that recompute only some layers. */
 #define SIMULATED_MIXED 2
 #define NEAR 0.9
 /* Rates that differ by less are the same: the larger step, nearer to the default, comes first. */
@@ -25,9 +25,10 @@
 #define WORTH_COMPLEXITY 1.02
 /* Factor by which estimates must be better for recomputing fewer layers to be sought. */
 #define WORTH_SIZING 1.01
-/* So many micro-batches are few. */
+/* Plans of up to so many micro-batches take no long time to examine (struct mix). */
 #define FEW_MICRO_BATCHES 64
-/* Of the time that the GPU computes, from which on parameters that come are waited for. */
+/* Share of the time that the GPU computes from which on it waits for parameters that come; own
+ * estimate. */
 #define FETCH_SHARE 0.25
 /* If a plan has more micro-batches, this number and one less are simulated; each further
  * micro-batch takes the difference of the two. */
@@ -214,26 +215,18 @@ step_with(const struct mw_sizing *sizing, int64_t micro_batches)
     return step_s;
 }
 
-/* Seconds of the slowest way by which parameters come to the GPU. */
-static double
-fetch_s_of(const struct mw_closed_form *form)
-{
-    return fmax(form->plan_s[MW_TERM_FETCH_NVME],
-                fmax(form->plan_s[MW_TERM_FETCH_PCIE], form->plan_s[MW_TERM_FETCH_GATHER]));
-}
-
 static double
 fetch_s(const struct mw_sizing *sizing)
 {
     struct mw_closed_form form;
 
     mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
-    return fetch_s_of(&form);
+    return mw_fetch_s(form.plan_s);
 }
 
-/* Layer by layer parameters come once for all micro-batches, which those that are few wait for: one
- * more of these takes nothing.  Forward and backward compute unlike times with as much that comes.
- */
+/* Layer by layer parameters come once for all micro-batches.  As long as these are few they wait
+ * for them, and one more takes no time.  Twice as many, as forward and backward compute for unlike
+ * times while as much comes. */
 static int64_t
 while_waiting(const struct mw_sizing *sizing)
 {
@@ -244,7 +237,7 @@ while_waiting(const struct mw_sizing *sizing)
     mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
     double each_s = (form.plan_s[MW_TERM_PRODUCTS] + form.plan_s[MW_TERM_MEMORY_BOUND]) /
                     (double)sizing->settings.grad_accum;
-    return (int64_t)fmin(2 * fetch_s_of(&form) / each_s, (double)sizing->settings.grad_accum);
+    return (int64_t)fmin(2 * mw_fetch_s(form.plan_s) / each_s, (double)sizing->settings.grad_accum);
 }
 
 /* A multiple of what a step has at a time. */
@@ -434,7 +427,7 @@ waits_for_parts(const struct mw_sizing *sizing)
     struct mw_closed_form form;
 
     mw_closed_form_of_slowest(sizing, sizing->hardware, &form);
-    double come_s = fetch_s_of(&form);
+    double come_s = mw_fetch_s(form.plan_s);
     double own_s = form.plan_s[MW_TERM_PRODUCTS] + form.plan_s[MW_TERM_MEMORY_BOUND];
     return come_s > FETCH_SHARE * own_s && own_s > FETCH_SHARE * come_s;
 }
@@ -1116,8 +1109,8 @@ choose_best(struct search *search, const struct mw_settings *asked)
                : choose_of_strategy(search, asked, (struct present){0, INT_MAX});
 }
 
-/* Asks why nothing fits only if nothing does.  Balanced stages that have room are slower than those
- * that need not: they may recompute more, or offload, before others are chosen. */
+/* Asks why nothing fits only if nothing does.  Stages that are balanced by their times come first,
+ * however much they recompute or offload; where nothing fits so, those that have room, too. */
 static bool
 choose(struct search *search, const struct mw_settings *asked, struct mw_choice *choice,
        GError **error)

@@ -705,6 +705,13 @@ beside_s(const struct mw_sizing *sizing, double passes_s, double update_s, doubl
     return fmax(passes_s + fmax(0, update_s - backward_s), drives_s);
 }
 
+double
+mw_fetch_s(const double *terms)
+{
+    return fmax(terms[MW_TERM_FETCH_NVME],
+                fmax(terms[MW_TERM_FETCH_PCIE], terms[MW_TERM_FETCH_GATHER]));
+}
+
 /* What either direction takes longer than its pass, nothing hides. */
 double
 mw_passes_beside_leaving_s(double own_s, double again, double each_way_s)
@@ -741,14 +748,12 @@ in_turn_s(const struct mw_sizing *sizing, const double *t, double own_s)
     double reduce_s = sizing->reduced_at_end ? 0 : t[MW_TERM_GRADIENT_REDUCE];
     double sums_s = sizing->gradient_home[0] == MW_TIER_GPU ? 0 : t[MW_TERM_GRADIENT_SUM];
     double forward_s = own_s / (3 + recomputed_share(sizing)), behind = loads_behind(sizing);
-    double fetch_s =
-        fmax(t[MW_TERM_FETCH_GATHER], fmax(t[MW_TERM_FETCH_PCIE], t[MW_TERM_FETCH_NVME]));
     double links_s = fmax(behind * t[MW_TERM_FETCH_GATHER] + reduce_s,
                           fmax(behind * t[MW_TERM_FETCH_PCIE], t[MW_TERM_GRADIENT_PCIE]));
     double behind_s =
         fmax(links_s, fmax(behind * t[MW_TERM_FETCH_NVME] + t[MW_TERM_GRADIENT_NVME], sums_s));
 
-    return fmax(forward_s, (1 - behind) * fetch_s) + fmax(own_s - forward_s, behind_s);
+    return fmax(forward_s, (1 - behind) * mw_fetch_s(t)) + fmax(own_s - forward_s, behind_s);
 }
 
 /* The terms of a closed form beside each other. */

@@ -32,6 +32,9 @@ void mw_closed_rates_of(const struct mw_sizing *sizing, const struct mw_hardware
  * It accounts for tiles, and ranks plans at no cost. */
 double mw_estimate_s(const struct mw_sizing *sizing, const struct mw_hardware *hardware);
 
+/* Of a closed form's terms: seconds of the slowest way by which parameters come to the GPU. */
+double mw_fetch_s(const double *terms);
+
 /* Both passes, which compute for own_s, beside activations that leave in forward and come back in
  * backward, each way in so many seconds; backward computes `again` of forward once more. */
 double mw_passes_beside_leaving_s(double own_s, double again, double each_way_s);
