@@ -12,10 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One of a static storage duration for each use. */
+/* Static, one for each use. */
 struct mw_thread_memory {
     size_t key_bytes, value_bytes; /* the most that a key has; each value */
-    guint places, ways;            /* a power of two, by the hash; values that a place has */
+    guint places, ways;            /* a power of two, found by the hash; values of a place */
     void (*clear)(void *value);    /* frees what a value owns; NULL: nothing */
     GPrivate of_thread;
 };

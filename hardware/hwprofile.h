@@ -233,7 +233,7 @@ struct mw_hardware {
     bool tensor_overlap;                /* it sums up gradients of tensor slices' inputs while it
                                          * computes those of the weights */
     bool tensor_pieces;                 /* and computes sliced products in pieces, beside which
-                                         * those of others come or go */
+                                         * tokens of other slices come or sums go */
     bool tensor_parts;                  /* without that, slices keep parts of tokens alone */
     struct mw_memory_use memory_use;    /* of the software, beside the plan */
     struct mw_start_use start;          /* of the software */

@@ -200,7 +200,7 @@ struct mw_shape {
     enum mw_context context; /* how these compute attention */
     int64_t ep; /* ranks over which each mixture's experts are spread; 0 or 1: each has all */
     /* What spread experts take has room for all tokens of these ranks to come to one; else for what
-     * the rank with most has, expert_imbalance times an even share: 1, and so is less. */
+     * the rank with most has, expert_imbalance times an even share, 1 time if it is less. */
     bool all_visit_one;
     double expert_imbalance;
     enum mw_gating gate; /* of mixtures */

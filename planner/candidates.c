@@ -34,7 +34,7 @@ struct search {
     bool blame;    /* nothing fits: look for the one that lacks least */
     int64_t guess; /* sequences to begin with */
     GPtrArray *found;
-    GPtrArray *needless;       /* that fit, but move more off the GPU than others; NULL: freed */
+    GPtrArray *needless;       /* as mw_planner_candidates_beside has them */
     struct mw_sizing *nearest; /* of those that do not fit, the one that lacks least */
     GError *error;
 };

@@ -70,8 +70,8 @@ GPtrArray *mw_planner_candidates(const struct mw_request *request,
 /* The candidates that fit.  Faster than the above if none does; the array is then empty. */
 GPtrArray *mw_planner_fitting_candidates(const struct mw_request *request,
                                          const struct mw_settings *resolved);
-/* The same; those that fit too, but move more off the GPU for no larger batch and no fewer tiles,
- * are added to `needless`. */
+/* The same; those that fit too, but move more off the GPU for no larger batch, no fewer tiles and
+ * no fewer recomputed layers, are added to `needless`; NULL: they are freed. */
 GPtrArray *mw_planner_candidates_beside(const struct mw_request *request,
                                         const struct mw_settings *resolved, GPtrArray *needless);
 /* What mw_planner_candidates returns where it is known that none fits. */

@@ -1,12 +1,11 @@
-/* What a plan asks of its software that the software does not do: one table, of which the notes and
- * the choice among plans both read. */
+/* What a plan asks of its software that the software does not do: one table, which both the notes
+ * and the choice among plans read. */
 #include "study/lacks.h"
 
 #include <glib.h>
 
 #include "base/spell.h"
 #include "plan/optimizers.h"
-#include "software/software.h"
 
 static bool
 keeps_on_drives(const struct mw_sizing *sizing)

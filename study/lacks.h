@@ -6,10 +6,10 @@
 
 #include "study/study.h"
 
-/* How many things; 0 too of no software.  Of plans that fit, an open question takes none of more of
- * them than another has. */
+/* How many such things; 0 without software.  Of plans that fit, an open question takes one with the
+ * fewest. */
 int mw_count_lacks(const struct mw_question *question, const struct mw_sizing *sizing);
-/* A note of each, for each of which the software cannot run the plan. */
+/* Adds a note for each, which says that the software cannot run the plan. */
 void mw_note_lacks(const struct mw_question *question, const struct mw_sizing *sizing,
                    GPtrArray *notes);
 

@@ -1,7 +1,6 @@
 /* Notes beside the figures of an answer. */
 #include "base/format.h"
 #include "base/spell.h"
-#include "plan/optimizers.h"
 #include "planner/batches.h"
 #include "planner/check_strategy.h"
 #include "planner/settings/table.h"
@@ -43,8 +42,8 @@ mw_note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GP
         {"{kept-bits}",
          asked->kept_as.dtype != MW_DTYPE_NONE && sizing->settings.checkpoint_interval &&
              !mw_sizing_kept_of_model(sizing),
-         "changes nothing: there is no room for a layer's activations beside its own, and every "
-         "layer is recomputed"},
+         "changes nothing: there is no room to keep a layer's activations, and every layer is "
+         "recomputed"},
         {"{logits-chunks}", asked->logits_chunks > 1 && !sizing->buffers[MW_BUFFER_LOGITS].bytes,
          "changes nothing: the model has no logits"},
         {"{share-slots=on}", asked->share_slots == MW_SHARE_ALL && !mw_sizing_shares(sizing),

@@ -108,8 +108,8 @@ add_choice(const struct mw_parallel_space *space, GArray *choices, struct mw_par
         g_array_append_val(choices, choice);
 }
 
-/* None, whose activations stay or leave; all layers, in groups of all numbers that divide a
- * stretch; or the first few. */
+/* None, whose activations stay or leave; all layers, in groups of all numbers that divide the
+ * longest stretch; or the first few. */
 static GArray *
 choices_of(const struct mw_parallel_space *space, int64_t layers, bool interleaved, bool parted)
 {
@@ -292,8 +292,8 @@ mw_parallel_settings(const struct mw_parallel_space *space, const struct mw_para
     place(&s, variant);
     if (!mw_settings_complete(&request, &s, out, NULL))
         return false;
-    out->whole_checkpoints =
-        choice->whole ? 1 : MW_AUTO; /* which is said, or goes without saying */
+    /* The options of a row name it where it is not the default. */
+    out->whole_checkpoints = choice->whole ? 1 : MW_AUTO;
     return true;
 }
 
@@ -335,12 +335,12 @@ mw_parallel_fate_of(const struct mw_parallel_space *space, const struct mw_paral
     const struct mw_parallel_pair *pair = mw_parallel_pair_of(space, of);
     const struct mw_parallel_choice *choice =
         &g_array_index(of->choices, struct mw_parallel_choice, block->choice);
-    bool some = choice->interval && choice->layers != MW_AUTO, recomputes;
+    bool some = choice->interval && choice->layers != MW_AUTO;
+    bool recomputes = choice->interval && !choice->whole;
     enum mw_parallel_fate fate = mw_parallel_state_of(of, pair, variant)->fate;
     const struct mw_parallel_variant *places =
         &g_array_index(pair->variants, struct mw_parallel_variant, variant);
 
-    recomputes = choice->interval && !choice->whole;
     if (!recomputes && choice->whole != (places->tier[MW_STATE_ACTIVATIONS] != MW_TIER_GPU))
         return MW_PARALLEL_REFUSED;
     return fate == MW_PARALLEL_OPEN && some && !space->hardware->offers.recomputed_layers

@@ -79,7 +79,7 @@ mw_pipeline_order_of(const struct mw_settings *settings, int64_t layers, int64_t
 }
 
 /* Every stage but the slowest passes one micro-batch while that one waits, of several stretches the
- * first: where the step begins and where it ends, it is the one.  With one forward, one backward as
+ * first, with which the step begins and ends.  With one forward, one backward as
  * many micro-batches are under way as there are stages, and each round of them waits for its ways;
  * otherwise only the first and the last do. */
 static double

@@ -442,7 +442,7 @@ compute_last_block(struct builder *b, const struct visit *v, const struct comput
     use_operands_of_weights(b, v);
 }
 
-/* Whether the operator is computed in pieces: none of a tensor in tiles. */
+/* Whether the operator is computed in pieces, which none of a tensor in tiles is. */
 static bool
 in_pieces(const struct builder *b, const struct visit *v, const struct computed *it)
 {

@@ -95,10 +95,10 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
             *(int64_t *)(void *)((char *)settings + numbers[i].offset) = value;
     if (take_integer(file, DS_OWN_RECOMPUTE_LIST, &value))
         mw_layer_set_read(g_quark_to_string((GQuark)value), &settings->recompute_set);
-    if (take_integer(file, DS_OWN_STAGE_SPLIT, &value))
-        if (mw_layer_set_read(g_quark_to_string((GQuark)value), &settings->stage_begins))
-            if (mw_settings_balances_stages(settings))
-                settings->stage_begins.bits[0] = 0; /* where the first begins */
+    if (take_integer(file, DS_OWN_STAGE_SPLIT, &value) &&
+        mw_layer_set_read(g_quark_to_string((GQuark)value), &settings->stage_begins) &&
+        mw_settings_balances_stages(settings))
+        settings->stage_begins.bits[0] = 0; /* 0 alone means balanced, which no file asks for */
     if (take_integer(file, DS_OWN_STAGE_REPLICAS, &value) &&
         mw_stage_replicas_read(g_quark_to_string((GQuark)value), &settings->stage_replicas) &&
         settings->pp == 1)

@@ -359,7 +359,7 @@ mw_settings_stretches(const struct mw_settings *settings)
 
 /* Layers of a stage of so many that come before one of its stretches.  The first have one more than
  * the last: a micro-batch then comes to longer stretches once, where it begins, and each time it
- * does, stage waits for stage. */
+ * does, every stage waits for the one before. */
 int64_t mw_settings_layers_before(int64_t of_stage, int64_t stretches, int64_t stretch);
 /* The first layer of a stretch of a model of so many layers.  Stretches are numbered in the order
  * of the layers, so that stage s has those with number s modulo pp; the one behind the last begins

@@ -854,16 +854,16 @@ set_strategy(struct mw_sizing *sizing)
     sizing->gradient_rest_bytes = sizing->gradient_element_bytes + (paper20 ? 2 : 0);
 }
 
-/* All else is zero but stretches and operators, which take most of the room: a search sizes
- * thousands. */
+/* All else, behind the settings, is zero but stretches and operators, which take most of the room:
+ * a search sizes thousands. */
 static struct mw_sizing *
 blank_sizing(const struct mw_model *model, const struct mw_hardware *hardware,
              const struct mw_settings *settings)
 {
     struct mw_sizing *sizing = g_new(struct mw_sizing, 1);
     char *bytes = (char *)sizing;
-    size_t behind_settings = offsetof(struct mw_sizing, ranks);
-    size_t behind_stretches = offsetof(struct mw_sizing, copied_params);
+    size_t behind_settings = offsetof(struct mw_sizing, settings) + sizeof sizing->settings;
+    size_t behind_stretches = offsetof(struct mw_sizing, stretch) + sizeof sizing->stretch;
 
     sizing->model = model;
     sizing->hardware = hardware;
