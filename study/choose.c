@@ -638,6 +638,7 @@ encodes_some(const struct mw_question *question, const struct mw_settings *asked
            asked->recompute_layers == MW_AUTO && mw_layer_set_is_empty(&asked->recompute_set) &&
            asked->whole_checkpoints != 1 &&
            !mw_strategy_traits(asked->strategy)->whole_checkpoints &&
+           !mw_settings_no_flush(asked) && !mw_settings_weights_later(asked) &&
            question->hardware[MW_OUTLOOK_TYPICAL].offers.recomputed_layers;
 }
 

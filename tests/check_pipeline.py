@@ -485,9 +485,10 @@ def check_refusals(box):
         yield from check_refused(box, f"{run} --save here --optimizer sm3", ["no --save"], 2)
         stretches = f"run {EIGHT_LAYERS} -s ddp {MACHINE} {TRAINING} {BATCH} --pp 2 --schedule " \
                     "interleaved --virtual-stages 2"
-        for kept in ("--activation-checkpoint-interval 2", "--kept-bits 8"):
+        for kept, other in (("--activation-checkpoint-interval 2", "interval 0 or 1"),
+                            ("--kept-bits 8", "--kept-bits 16")):
             yield from check_refused(box, f"{stretches} {kept}",
-                                     ["--schedule interleaved", "interval 0 or 1"], 2)
+                                     ["--schedule interleaved", other], 2)
         yield from check_refused_without_flush(box, run)
     for options, words in (("--activation-checkpoint-interval 1", ["zb-h1", "interval 0"]),
                            ("--train norm1", ["zb-h1", "--train"]),
