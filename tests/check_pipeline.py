@@ -10,7 +10,7 @@ import random
 import re
 import sys
 
-from command import ROOT, Answer, Box, of_rows, refused
+from command import MEMWALL, ROOT, Answer, Box, of_rows, refused
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 MACHINE = "-H aws-p5-48xlarge"
@@ -590,6 +590,18 @@ def check_in_flight_less(box):
             yield f"{schedule}: status {answer.status}: {losses(answer)} {answer.err[-300:]}"
 
 
+def check_unlike_orders(box):
+    """Ranks whose plans are of other schedules are told so, and train nothing."""
+    for schedule in ("gpipe", "1f1b"):
+        box.run(f"plan {model()} -s ddp {BATCH} {MACHINE} --gpus 2 --pp 2 --schedule {schedule} "
+                f"-o {schedule}.plan")
+    one, other = (f"run --plan {schedule}.plan {MACHINE} {TRAINING}"
+                  for schedule in ("gpipe", "1f1b"))
+    answer = ranks(box, 1, f"{one} : -n 1 {MEMWALL} {other}")
+    if answer.status != 2 or losses(answer) or "rank 1 has a plan of another" not in answer.err:
+        yield f"status {answer.status}: {losses(answer)} {answer.err[-300:]}"
+
+
 def tests(box):
     rng = random.Random(5)
     box.write("text.txt", "".join(rng.choice("abcdefgh \n") for _ in range(20000)))
@@ -613,6 +625,7 @@ def tests(box):
         yield (f"two versions/{' '.join(map(str, row[:5]))}", check_two_versions(box, *row))
     if has_ranks():
         yield "in flight, fewer", check_in_flight_less(box)
+        yield "unlike orders", check_unlike_orders(box)
     for name, places in of_rows(PLACES.items(), 3) if has_ranks() else ():
         yield f"losses/{name}", check_places(box, places)
     for name, places in of_rows(SCHEDULES.items(), 3) if has_ranks() else ():

@@ -281,6 +281,8 @@ digest_of(const struct mw_plan *plan)
 
     put_number(numbers, plan->peak_bytes[MW_TIER_NVME] > 0);
     put_shape(numbers, &plan->shape);
+    for (uint32_t p = 0; p < plan->program_count; p++)
+        put_number(numbers, plan->programs[p].in_flight); /* by the order of a pipeline's passes */
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         put_tensor(numbers, plan, &plan->tensors[t]);
     for (uint32_t c = 0; c < plan->chunk_count; c++) {
