@@ -71,15 +71,17 @@ static bool
 check_order(const struct mw_settings *s, GError **error)
 {
     g_autofree char *stages = mw_settings_stages_text(s);
-    const char *beside = s->checkpoint_interval == 0 ? "{activation-checkpoint-interval=0}"
-                         : recomputes_some(s)        ? "{recompute-layers}"
-                         : s->param_loads == 3       ? "{param-loads=3}"
-                         : s->dpu_start != MW_AUTO   ? "{dpu-start}"
-                         : s->drop_layers            ? "{drop-layers}"
-                         : s->whole_checkpoints == 1 ? "{checkpoints=activations}"
-                         : s->checkpoint_dtype       ? "{checkpoint-bits=8}"
-                         : s->pp > 1                 ? stages
-                                                     : NULL;
+    const char *beside = mw_kept_encodings(&s->kept_as)
+                             ? "encoded activations ({kept-bits}, {relu-mask})"
+                         : s->checkpoint_interval == 0 ? "{activation-checkpoint-interval=0}"
+                         : recomputes_some(s)          ? "{recompute-layers}"
+                         : s->param_loads == 3         ? "{param-loads=3}"
+                         : s->dpu_start != MW_AUTO     ? "{dpu-start}"
+                         : s->drop_layers              ? "{drop-layers}"
+                         : s->whole_checkpoints == 1   ? "{checkpoints=activations}"
+                         : s->checkpoint_dtype         ? "{checkpoint-bits=8}"
+                         : s->pp > 1                   ? stages
+                                                       : NULL;
 
     bool named = mw_strategy_traits(s->strategy)->layer_order;
     return !beside || refuse_pair(s, named, "{micro-batch-order=layer}", beside, error);
@@ -121,12 +123,13 @@ check_whole(const struct mw_settings *s, GError **error)
                                 "with {checkpoints=activations} give a number of layers, or auto");
     if (s->checkpoint_interval > 1)
         return refuse_interval(s, error);
-    const char *beside = loads_again                      ? "{param-loads=2}"
-                         : s->drop_layers                 ? "{drop-layers}"
-                         : no_inputs                      ? "{checkpoint-bits=8}"
-                         : mw_kept_encodings(&s->kept_as) ? "encoded activations ({kept-bits})"
-                         : interleaved                    ? "{schedule=interleaved}"
-                                                          : NULL;
+    const char *beside = loads_again      ? "{param-loads=2}"
+                         : s->drop_layers ? "{drop-layers}"
+                         : no_inputs      ? "{checkpoint-bits=8}"
+                         : mw_kept_encodings(&s->kept_as)
+                             ? "encoded activations ({kept-bits}, {relu-mask})"
+                         : interleaved ? "{schedule=interleaved}"
+                                       : NULL;
 
     bool named = mw_strategy_traits(s->strategy)->whole_checkpoints;
     return !beside || refuse_pair(s, named, "{checkpoints=activations}", beside, error);

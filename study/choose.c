@@ -639,6 +639,7 @@ encodes_some(const struct mw_question *question, const struct mw_settings *asked
            asked->whole_checkpoints != 1 &&
            !mw_strategy_traits(asked->strategy)->whole_checkpoints &&
            !mw_settings_no_flush(asked) && !mw_settings_weights_later(asked) &&
+           asked->layer_order != 1 &&
            question->hardware[MW_OUTLOOK_TYPICAL].offers.recomputed_layers;
 }
 

@@ -177,7 +177,7 @@ CONTRADICTIONS = {
     "simulate -m llama-2-7b -H dgx-a100 --tp 4 --pp 4":
         ["--pp 4: times --tp 4 must divide", "which is 8; give 2\n"],
     "simulate -m llama-2-7b -H dgx-a100 --nodes 8 --pp 64":
-        ["32 layers, and each stage needs one; give 32\n"],
+        ["32 layers, and a pipeline no more stages than that; give 32\n"],
     "simulate -m llama-2-7b -H dgx-a100 --nodes 3 --pp 2":
         ["--pp 2: makes stages of 12 GPUs, which neither fill nodes of 8", "give 3\n"],
     "simulate -m gpt2 -H rtx4090 --batch 1000001": [

@@ -965,7 +965,8 @@ read_layers(const struct mw_setting *setting, const char *text, struct mw_settin
     if (setting->choices)
         return mw_refuse(error,
                          "{%s=%s}: must be even, balanced, or the first layers of all stages but "
-                         "the first in order, from 0 to %d, such as 9,20,31",
+                         "the first in order, up to %d, such as 9,20,31, or 0,16 with 0 before "
+                         "others",
                          setting->name, text, MW_LAYER_SET_MAX - 1);
     return mw_refuse(error, "{%s=%s}: must be layers from 0 to %d in order, such as 0-3,8",
                      setting->name, text, MW_LAYER_SET_MAX - 1);

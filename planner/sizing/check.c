@@ -204,11 +204,12 @@ check_split(const struct mw_model *model, const struct mw_settings *s, GError **
         parts <= 2      ? ""
         : parts > s->pp ? "es"
                         : "s",
-        model->layers - 1,
-        parts > s->pp || s->pp == 2
-            ? ""
-            : " (the first may also be 0, and the last the number of layers: the embedding and the "
-              "logits then have a stage to themselves)");
+        parts == 2 ? model->layers : model->layers - 1,
+        parts > s->pp ? ""
+        : parts == 2
+            ? " (at the number of layers the logits have a stage to themselves)"
+            : " (the first may also be 0, and the last the number of layers: the embedding "
+              "and the logits then have a stage to themselves)");
 }
 
 /* Each stretch has a layer; and they pass on micro-batches in groups of as many as there are stages
@@ -401,7 +402,7 @@ check_pipeline(const struct mw_model *model, const struct mw_settings *settings,
     if (pp > model->layers)
         return mw_refuse(error,
                          "{pp=%" G_GINT64_FORMAT "}: model %s has %" G_GINT64_FORMAT
-                         " layers, and each stage needs one; give %s",
+                         " layers, and a pipeline no more stages than that; give %s",
                          pp, model->name, model->layers, nearest);
     int64_t of_stage = ranks / pp, of_node = settings->gpus_per_node;
     if (of_stage % of_node && of_node % of_stage)
