@@ -85,7 +85,8 @@ find_operator(const struct flow *flow, const struct mw_op *op)
     return NULL;
 }
 
-/* Whether the next op that computes makes the gradients of its operator's weights. */
+/* Whether the next op that computes makes the gradients of its operator's weights: it makes nothing
+ * else, or it is the last piece of a product in pieces. */
 static bool
 leaves_gradient(const struct flow *flow, const struct mw_op *op)
 {
@@ -94,10 +95,13 @@ leaves_gradient(const struct flow *flow, const struct mw_op *op)
 
     while (next < end && next->lane != op->lane)
         next++;
-    return next < end && plan->works[op->work].object == MW_OBJECT_ACTIVATIONS &&
-           plan->works[next->work].object == MW_OBJECT_GRADIENTS &&
-           plan->works[next->work].kind == MW_OP_COMPUTE && next->layer == op->layer &&
-           plan->works[next->work].operator_ == plan->works[op->work].operator_;
+    if (next == end)
+        return false;
+    const struct mw_work *one = &plan->works[op->work], *other = &plan->works[next->work];
+    bool apart = one->object == MW_OBJECT_ACTIVATIONS && other->object == MW_OBJECT_GRADIENTS;
+    bool piece = next->phase == op->phase && next->shard == 1 && op->shard != 1;
+    return (apart || piece) && other->kind == MW_OP_COMPUTE && next->layer == op->layer &&
+           other->operator_ == one->operator_;
 }
 
 static bool

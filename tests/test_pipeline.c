@@ -871,7 +871,7 @@ test_split_anywhere(void)
             empty += !stage->layers;
         looked++;
     }
-    g_assert_cmpint(empty, >, 10);
+    g_assert_cmpint(empty, >=, looked / 9);
 }
 
 int
