@@ -36,7 +36,7 @@ PLANS = [
                      "--recompute-list 0-3 --activation-checkpoint-interval 1",
                      "--recompute-layers fewest --activation-checkpoint-interval 0")]
 STAGES = "--pp 2 --schedule interleaved --virtual-stages 2"
-RUNS = [f"{STAGES} --recompute-list 0,3", f"{STAGES} --recompute-layers 1",
+RUNS = [f"{STAGES} --recompute-list 0,3",
         f"{STAGES} --recompute-list 0,3 --activation-checkpoint-interval 1",
         f"{STAGES} --kept-bits 8", f"{STAGES} --activation-checkpoint-interval 2",
         "--pp 2 --schedule zb-h1 --recompute-list 0"]
@@ -44,8 +44,7 @@ RUNS = [f"{STAGES} --recompute-list 0,3", f"{STAGES} --recompute-layers 1",
 RESUMED = [(f"{STAGES} --save-every 2", "--schedule 1f1b"),
            (f"{STAGES} --save-every 2", "--schedule 2bw"),
            ("--pp 2 --save-every 2", "--schedule 2bw"),
-           ("--pp 2 --save-every 2", "--schedule pipedream"),
-           ("--pp 2 --save-every 2 --recompute-list 0", "--recompute-layers 1")]
+           ("--pp 2 --save-every 2", "--schedule pipedream")]
 
 
 def without(words, option):
@@ -86,6 +85,8 @@ def follow(ask, words, path=()):
     """Yields each way that ends in a refusal."""
     status, said = ask(words)
     if status in (0, 3):
+        if not path:
+            yield f"{shlex.join(words)}: is not refused, so nothing is followed"
         return
     trail = [*path, f"{shlex.join(words)}: {said.strip()}"]
     ways = followed(words, said.strip()) if status == 2 and len(trail) <= STEPS else []

@@ -292,15 +292,22 @@ compare(const struct mw_sizing *sizing, struct mw_folds folds, struct counts *co
     mw_plan_free(flat);
 }
 
-/* Many micro-batches. */
+/* What sections can say. */
 static void
-ask_for_micro_batches(struct random_request *request, guint32 seed)
+ask_for_sections(struct random_request *request, guint32 seed)
 {
     random_request_init(request, seed);
     request->settings.unfold = false;
     request->settings.layer_order = false; /* which no section says */
     request->settings.whole_checkpoints = false;
     request->settings.global_batch = MW_AUTO;
+}
+
+/* Many micro-batches. */
+static void
+ask_for_micro_batches(struct random_request *request, guint32 seed)
+{
+    ask_for_sections(request, seed);
     request->settings.grad_accum = 12 + seed % 400;
 }
 
@@ -351,14 +358,10 @@ test_found(void)
 static void
 ask_for_layers(struct random_request *request, guint32 seed)
 {
-    random_request_init(request, seed);
-    request->settings.unfold = false;
-    request->settings.layer_order = false; /* which no section says */
-    request->settings.whole_checkpoints = false;
+    ask_for_sections(request, seed);
     request->settings.dpu_start = MW_AUTO;
     request->settings.update_beside = false;
     request->settings.recompute_layers = MW_AUTO; /* layers that are kept are not alike */
-    request->settings.global_batch = MW_AUTO;
     request->settings.grad_accum = seed % 3 ? 1 + seed % 4 : 12 + seed % 30;
     /* Buffers of chunks said once share no bytes, which the sizing cannot know here. */
     if (seed % 2)
