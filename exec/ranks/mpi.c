@@ -137,7 +137,7 @@ mw_ranks_link_abort(int status)
 
 /* Lanes have communicators of their own. */
 #define WORDS_TAG 1
-#define TELL_LOOKS 1000
+#define TELL_NS (80 * 1000000) /* for the others to take them, before all are ended */
 
 void
 mw_ranks_link_tell(int count, const char words[MW_RANKS_WORDS_BYTES])
@@ -152,7 +152,8 @@ mw_ranks_link_tell(int count, const char words[MW_RANKS_WORDS_BYTES])
     for (int rank = 1; rank < count; rank++)
         MPI_Isend(sent, sizeof sent, MPI_BYTE, rank, WORDS_TAG, MPI_COMM_WORLD,
                   &requests[rank - 1]);
-    for (int looks = 0; !done && looks < TELL_LOOKS; looks++) {
+    int64_t end_ns = mw_clock_now_ns() + TELL_NS;
+    while (!done && mw_clock_now_ns() < end_ns) {
         if (MPI_Testall(count - 1, requests, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
             break;
         idle(&wait, true);
