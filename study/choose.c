@@ -17,6 +17,8 @@
 #define SIMULATED 4
 /* The same of candidates that recompute only some layers. */
 #define SIMULATED_MIXED 2
+/* The same of those with room for the parts of a layer on their way. */
+#define SIMULATED_AHEAD 2
 #define NEAR 0.9
 /* Rates that differ by less are the same: the larger step, nearer to the default, comes first. */
 #define SAME_RATE 1.001
@@ -25,8 +27,6 @@
 #define WORTH_COMPLEXITY 1.02
 /* Factor by which estimates must be better for recomputing fewer layers to be sought. */
 #define WORTH_SIZING 1.01
-/* Plans of up to so many micro-batches take no long time to examine (struct mix). */
-#define FEW_MICRO_BATCHES 64
 /* Share of the time that the GPU computes from which on it waits for parameters that come; own
  * estimate. */
 #define FETCH_SHARE 0.25
@@ -432,6 +432,20 @@ waits_for_parts(const struct mw_sizing *sizing)
     return come_s > FETCH_SHARE * own_s && own_s > FETCH_SHARE * come_s;
 }
 
+/* How many parts come ahead at most where the number is open: those of a layer.  0: the number is
+ * given, or nothing waits for parts. */
+static int64_t
+most_ahead(const struct mw_question *question, const struct mw_sizing *one)
+{
+    const struct mw_settings *s = &one->settings;
+    bool open = question->settings.prefetch == MW_AUTO && s->overlap && !s->serialize;
+
+    if (!open || !one->fits || !one->params_partitioned || mw_settings_layer_order(s) ||
+        !waits_for_parts(one))
+        return 0;
+    return MIN(mw_sizing_parts_of_layer(one), (int64_t)mw_setting_find("prefetch")->max);
+}
+
 /* Parts differ in how long they are computed with and how long they travel: with one ahead each
  * waits for the slower of both, and where those of a layer are on their way only the sums over it
  * count.  So where the number is open it is as large as memory allows, up to a layer's. */
@@ -439,13 +453,8 @@ static struct mw_sizing *
 deepen_prefetch(const struct mw_question *question, struct mw_sizing *one)
 {
     struct mw_settings s = one->settings;
-    bool open = question->settings.prefetch == MW_AUTO && s.overlap && !s.serialize;
-    int64_t most = MIN(mw_sizing_parts_of_layer(one), (int64_t)mw_setting_find("prefetch")->max);
 
-    if (!open || !one->fits || !one->params_partitioned || mw_settings_layer_order(&s) ||
-        !waits_for_parts(one))
-        return one;
-    for (int64_t depth = most; depth > 1; depth--) {
+    for (int64_t depth = most_ahead(question, one); depth > one->settings.prefetch; depth--) {
         mw_settings_set_prefetch(&s, depth);
         struct mw_sizing *ahead = mw_sizing_new(one->model, one->hardware, &s, NULL);
         bool fits = ahead && ahead->fits;
@@ -572,28 +581,33 @@ find_fitting(const struct mw_question *question, const struct mw_settings *asked
     return find_with_needless(question, asked, NULL);
 }
 
-/* And how many micro-batches the one has that it is of. */
-static double
-best_estimate_of(GPtrArray *candidates, int64_t *micro_batches)
+/* Candidates that have room for the parts of a layer on their way: what is placed with one of them
+ * ahead leaves the others none.  NULL: no candidate waits for parts. */
+static GPtrArray *
+find_ahead(const struct mw_question *question, const struct mw_settings *asked,
+           GPtrArray *candidates, GPtrArray *needless)
 {
-    double best = 0;
+    struct mw_settings settings = *asked;
+    int64_t most = 0;
 
-    for (guint i = 0; candidates && i < candidates->len; i++) {
-        const struct mw_sizing *sizing = candidates->pdata[i];
-        double rate = sizing->fits ? mw_estimated_rate_of(sizing) : 0;
-        if (rate > best)
-            *micro_batches = sizing->settings.grad_accum;
-        best = fmax(best, rate);
-    }
-    return best;
+    for (guint i = 0; candidates && i < candidates->len; i++)
+        most = MAX(most, most_ahead(question, candidates->pdata[i]));
+    if (most < 2)
+        return NULL;
+    mw_settings_set_prefetch(&settings, most);
+    return find_with_needless(question, &settings, needless);
 }
 
 static double
 best_estimate(GPtrArray *candidates)
 {
-    int64_t micro_batches;
+    double best = 0;
 
-    return best_estimate_of(candidates, &micro_batches);
+    for (guint i = 0; candidates && i < candidates->len; i++) {
+        const struct mw_sizing *sizing = candidates->pdata[i];
+        best = fmax(best, sizing->fits ? mw_estimated_rate_of(sizing) : 0);
+    }
+    return best;
 }
 
 /* Whether no candidate moves anything off the GPU: estimates are close where only the GPU works. */
@@ -771,25 +785,19 @@ struct mix {
     bool on_gpu;  /* no candidate that treats all layers alike moves anything off the GPU */
     double alike; /* the best rate of those */
     double present;
-    int64_t most_micro_batches; /* with more of them logits are not cut, and nothing else moves, to
-                                   keep layers: such plans take long, and nobody asked for them */
     GPtrArray *found;
 };
 
 /* They have to be faster than what is there, and enough faster than what treats all layers alike,
  * where they are not simpler. */
 static void
-mix_in(struct mix *mix, const struct mw_sizing *all, bool more)
+mix_in(struct mix *mix, const struct mw_sizing *all)
 {
-    bool simpler = !mix->on_gpu && deepest_tier(all) == MW_TIER_GPU;
-    double worth = mix->on_gpu ? WORTH_SIZING : more ? WORTH_COMPLEXITY : simpler ? 1 : NEAR;
+    double worth = mix->on_gpu ? WORTH_SIZING : WORTH_COMPLEXITY;
     double floor = fmax(worth * mix->alike, mix->present);
-    struct mw_settings resolved = mix->resolved;
 
-    if (!more)
-        resolved.logits_chunks = all->settings.logits_chunks;
-    if (all->fits && may_gain(all, resolved.logits_chunks == MW_AUTO, floor))
-        mw_planner_add_fewest(&mix->planned, &resolved, all, mix->found);
+    if (all->fits && may_gain(all, mix->resolved.logits_chunks == MW_AUTO, floor))
+        mw_planner_add_fewest(&mix->planned, &mix->resolved, all, mix->found);
 }
 
 /* Whether the same batch takes as little of the GPU in a placement that comes before. */
@@ -812,10 +820,8 @@ static void
 mix_all(struct mix *mix, GPtrArray *candidates, bool needless)
 {
     for (guint i = 0; candidates && i < candidates->len; i++) {
-        const struct mw_sizing *all = candidates->pdata[i];
-        bool more = all->settings.grad_accum <= mix->most_micro_batches;
-        if (!needless || (more && !frees_nothing(candidates, i)))
-            mix_in(mix, all, more);
+        if (!needless || !frees_nothing(candidates, i))
+            mix_in(mix, candidates->pdata[i]);
     }
 }
 
@@ -823,8 +829,7 @@ mix_all(struct mix *mix, GPtrArray *candidates, bool needless)
  * faster than `alike`, which treats all layers alike. */
 static GPtrArray *
 find_mixed(const struct mw_question *question, const struct mw_settings *asked,
-           GPtrArray *candidates, GPtrArray *needless, int64_t micro_batches, double alike,
-           double present)
+           GPtrArray *candidates, GPtrArray *needless, double alike, double present)
 {
     struct mix mix = {.planned = {&question->model, &question->hardware[MW_OUTLOOK_TYPICAL]},
                       .on_gpu = stay_on_gpu(candidates),
@@ -837,8 +842,6 @@ find_mixed(const struct mw_question *question, const struct mw_settings *asked,
     mix.found = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
     if (!mw_settings_complete(&mix.planned, &settings, &mix.resolved, NULL))
         return mix.found;
-    mix.most_micro_batches =
-        asked->micro_batch == MW_AUTO ? MAX(FEW_MICRO_BATCHES, 2 * micro_batches) : INT64_MAX;
     mix_all(&mix, candidates, false);
     mix_all(&mix, needless, true);
     halve_logits(question, &mix.resolved, mix.found);
@@ -883,22 +886,29 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, struc
     struct mw_choice choice = {0};
     g_autoptr(GPtrArray) needless = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
     g_autoptr(GPtrArray) candidates = find_with_needless(search->question, asked, needless);
+    g_autoptr(GPtrArray) spare = g_ptr_array_new_with_free_func((GDestroyNotify)mw_sizing_free);
+    g_autoptr(GPtrArray) ahead = find_ahead(search->question, asked, candidates, spare);
     g_autoptr(GPtrArray) kept =
         may_keep_all(asked) ? find_fitting(search->question, &settings) : NULL;
     int lacks = fewest_lacks(search, kept, fewest_lacks(search, candidates, best.lacks));
     drop_lacking(search, candidates, lacks);
     drop_lacking(search, needless, lacks);
+    drop_lacking(search, ahead, lacks);
     drop_lacking(search, kept, lacks);
     double present = lacks < best.lacks ? 0 : best.rate;
-    int64_t micro_batches = INT64_MAX / 2;
-    double recomputed = best_estimate_of(candidates, &micro_batches), all = best_estimate(kept);
+    double recomputed = best_estimate(candidates), all = best_estimate(kept);
     g_autoptr(GPtrArray) mixed =
         encodes_some(search->question, asked) ? find_fewest(search->question, asked)
         : may_recompute_some(search, asked)
-            ? find_mixed(search->question, asked, candidates, needless, micro_batches,
-                         fmax(recomputed, all), NEAR * present)
+            ? find_mixed(search->question, asked, candidates, needless, fmax(recomputed, all),
+                         NEAR * present)
             : NULL;
+    g_autoptr(GPtrArray) mixed_ahead =
+        mixed && ahead ? find_mixed(search->question, asked, ahead, spare, fmax(recomputed, all),
+                                    NEAR * present)
+                       : NULL;
     drop_lacking(search, mixed, lacks);
+    drop_lacking(search, mixed_ahead, lacks);
     double some = best_estimate(mixed), most = fmax(recomputed, fmax(all, some));
     bool on_gpu = stay_on_gpu(candidates) && stay_on_gpu(kept);
     double floor = on_gpu ? NEAR * most : 0;
@@ -907,13 +917,16 @@ choose_of_strategy(struct search *search, const struct mw_settings *asked, struc
         return choice;
     if (candidates && candidates->len && recomputed >= floor)
         choice = fastest_candidate(search, candidates, SIMULATED, floor);
+    if (best_estimate(ahead) >= NEAR * most)
+        take_fastest(search, &choice, ahead, SIMULATED_AHEAD, NEAR * most);
     if (all > recomputed && all >= floor)
         take_fastest(search, &choice, kept, SIMULATED, floor);
     /* Transfers are worse than estimated where they wait for each other in backward. */
     double worth = (on_gpu ? 1 : NEAR) * fmax(recomputed, all);
     if (some > worth)
-        take_fastest(search, &choice, mixed, asked->micro_batch == MW_AUTO ? SIMULATED_MIXED : 1,
-                     worth);
+        take_fastest(search, &choice, mixed, SIMULATED_MIXED, worth);
+    if (best_estimate(mixed_ahead) > worth)
+        take_fastest(search, &choice, mixed_ahead, SIMULATED_MIXED, worth);
     return choice;
 }
 
@@ -1341,6 +1354,68 @@ try_global_batch(struct search *search, const struct mw_settings *asked, struct 
     take_better(search, choice, &other);
 }
 
+/* A step of as many sequences, or about as many, in micro-batches of another size.  Whether it was
+ * faster, and is the choice now. */
+static bool
+try_size(struct search *search, const struct mw_settings *asked, struct mw_choice *choice,
+         int64_t sequences)
+{
+    const struct mw_settings *now = &choice->sizing->settings;
+    int64_t grain = mw_settings_batch_grain(now);
+    double sharers = (double)mw_settings_sharers(now);
+    int64_t of_step = llround(now->micro_batch * sharers) * now->grad_accum;
+    struct mw_settings settings = *asked;
+
+    if (sequences < 1 || of_step / sequences < grain)
+        return false;
+    settings.strategy = now->strategy;
+    settings.global_batch = MW_AUTO;
+    settings.micro_batch = (double)sequences / sharers;
+    settings.grad_accum = of_step / sequences / grain * grain;
+    struct mw_choice other = choose_of_strategy(search, &settings, (struct present){0, INT_MAX});
+    bool faster = fits(&other) && is_better(search, &other, choice) &&
+                  rate_of(search, &other) > SAME_RATE * rate_of(search, choice);
+    if (faster) {
+        mw_choice_clear(choice);
+        *choice = other;
+    } else {
+        mw_choice_clear(&other);
+    }
+    return faster;
+}
+
+/* The next size, up or down, into which the sequences of a step can be split; 0: none. */
+static int64_t
+next_split(const struct mw_settings *now, int64_t here, int way)
+{
+    int64_t of_step = here * now->grad_accum, grain = mw_settings_batch_grain(now);
+
+    for (int64_t size = here + way; size >= 1 && size <= of_step / grain; size += way)
+        if (of_step % size == 0 && of_step / size % grain == 0)
+            return size;
+    return 0;
+}
+
+/* Larger micro-batches compute faster, smaller ones leave room for layers that keep their
+ * activations: between the sizes that were tried there may be a better one. */
+static bool
+climb_sizes(struct search *search, const struct mw_settings *asked, struct mw_choice *choice)
+{
+    bool open = asked->micro_batch == MW_AUTO && asked->grad_accum == MW_AUTO;
+    bool given = asked->global_batch != MW_AUTO, climbed = false, better = open && fits(choice);
+
+    while (better) {
+        const struct mw_settings *now = &choice->sizing->settings;
+        int64_t here = llround(now->micro_batch * (double)mw_settings_sharers(now));
+        int64_t less = given ? next_split(now, here, -1) : here > 2 ? here - 1 : 0;
+        int64_t more = given ? next_split(now, here, 1) : here + 1;
+        better = (!given && try_size(search, asked, choice, here / 2)) ||
+                 try_size(search, asked, choice, less) || try_size(search, asked, choice, more);
+        climbed = climbed || better;
+    }
+    return climbed;
+}
+
 static bool
 choose_batch(struct search *search, const struct mw_settings *asked, struct mw_choice *choice,
              GError **error)
@@ -1349,6 +1424,8 @@ choose_batch(struct search *search, const struct mw_settings *asked, struct mw_c
         return false;
     choose_as_if_asked(search, asked, choice);
     try_global_batch(search, asked, choice);
+    if (climb_sizes(search, asked, choice))
+        choose_as_if_asked(search, asked, choice);
     return true;
 }
 
