@@ -1,5 +1,5 @@
-/* choose_internal.h - the parts of a choice, each of which calls those before it: rates, comparisons,
- * candidates, mixes of them, a strategy, all strategies, refusals, batches. */
+/* choose_internal.h - the parts of a choice, each of which calls those before it: rates,
+ * comparisons, candidates, mixes of them, a strategy, all strategies, refusals, batches. */
 #ifndef MW_STUDY_CHOOSE_INTERNAL_H
 #define MW_STUDY_CHOOSE_INTERNAL_H
 

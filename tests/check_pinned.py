@@ -3,8 +3,8 @@
 
 Over random questions of a model, a machine and a strategy, one setting at a time is asked for with
 a value next to the chosen one: sequences of a micro-batch, chunks of the logits, parts that are
-fetched ahead, layers that are recomputed, places of states.  The step has as many sequences.
-And a question in which the strategy or the batch that were chosen are asked for has the same answer.
+fetched ahead, layers that are recomputed, places of states.  The step has as many sequences.  And a
+question in which the strategy or the batch that were chosen are asked for has the same answer.
 
 The command is $MEMWALL, or build/cli/memwall.
 """
