@@ -653,14 +653,17 @@ check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t
     g_autofree char *nearest =
         nearest_common_divisors(model->experts, dp ? dp : model->experts, ep);
     g_autofree char *alone = mw_spelled("{ep=1}");
+    bool over_slices =
+        s->tp > 1 && dp && ep % s->tp == 0 && dp * s->tp % ep == 0 && model->experts % ep == 0;
+    g_autofree char *whole = mw_spelled(over_slices ? ", or {etp=1}" : "");
     g_autofree char *ranks =
         dp ? g_strdup_printf(", and the %" G_GINT64_FORMAT " data-parallel GPUs", dp)
            : g_strdup("");
     return (model->experts % ep == 0 && (!dp || dp % ep == 0)) ||
            mw_refuse(error,
                      "{ep=%" G_GINT64_FORMAT "}: must divide the %" G_GINT64_FORMAT
-                     " experts of a layer of model %s%s; give %s",
-                     ep, model->experts, model->name, ranks, *nearest ? nearest : alone);
+                     " experts of a layer of model %s%s; give %s%s",
+                     ep, model->experts, model->name, ranks, *nearest ? nearest : alone, whole);
 }
 
 /* --- ranks that share sequences --------------------------------------------------------------- */
