@@ -463,7 +463,7 @@ spread_bytes(int64_t tp, bool whole)
 
 /* With slices each sends the tokens that it has, and all gather what came to any of them; or where
  * experts are whole, there are as many of them on a rank as would be slices, and nothing to gather:
- * Liu et al., arXiv 2504.14960, Sec. 3. */
+ * Liu et al., arXiv 2504.14960. */
 static void
 test_spread_bytes(void)
 {

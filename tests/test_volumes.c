@@ -246,7 +246,7 @@ test_experts(void)
         }
 }
 
-/* Whole experts over slices and other ranks (Liu et al., arXiv 2504.14960, Sec. 3): each slice
+/* Whole experts over slices and other ranks (Liu et al., arXiv 2504.14960): each slice
  * sends what the t / tp tokens that it has send, to ep ranks of both axes. */
 static void
 test_whole_experts(void)
