@@ -642,7 +642,8 @@ is_exchange(const struct row *row, uint32_t collective, uint32_t of, uint32_t af
                        check->plan->shape.whole_experts ? (uint32_t)check->tp : 1);
 }
 
-/* Where experts are sliced too, slices gather the tokens that came to all of them, and scatter sums. */
+/* Where experts are sliced too, slices gather the tokens that came to all of them, and scatter
+ * sums. */
 static bool
 slices_experts(const struct mw_step_check *check, uint32_t index)
 {

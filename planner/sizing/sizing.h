@@ -421,8 +421,8 @@ mw_sizing_shares_layers(const struct mw_sizing *sizing)
  * whatever rank that is; for attention of ranks that share sequences q, k and v, or the result. */
 int64_t mw_sizing_exchange_bytes(const struct mw_sizing *sizing, enum mw_operator operator_,
                                  bool before);
-/* Where experts are sliced too, slices have other tokens, and gather those of all for their parts of
- * the experts, whose results they add up and scatter: so many bytes; 0: they do not. */
+/* Where experts are sliced too, slices have other tokens, and gather those of all for their parts
+ * of the experts, whose results they add up and scatter: so many bytes; 0: they do not. */
 int64_t mw_sizing_expert_slices_bytes(const struct mw_sizing *sizing, enum mw_operator operator_,
                                       bool before);
 /* Of ranks that share experts, what the one with the most tokens has, over the mean; 1: all the
