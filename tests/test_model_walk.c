@@ -478,6 +478,13 @@ test_whole_experts(void)
             if (!up)
                 g_assert_cmpint(whole[i].saved_bytes, ==, sliced[i].saved_bytes);
         }
+        for (int quarters = 1; quarters < 9; quarters++) { /* the room of a slice's own tokens */
+            struct mw_shape full = shape, part = shape;
+            full.whole_experts = false;
+            full.capacity_factor = part.capacity_factor = quarters / 4.0;
+            g_assert_cmpint(tp * mw_model_expert_rows(&mixtral, &part), ==,
+                            mw_model_expert_rows(&mixtral, &full));
+        }
         g_assert_cmpint(experts, ==, INT64_C(8) * 3 * 4096 * 14336);
         g_assert_cmpint(input, ==, (tp - 1) * (2 * 2 * 4096 / tp) * 4096); /* ke 2, 2 bytes */
     }
