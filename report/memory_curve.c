@@ -3,6 +3,9 @@
 #include <glib.h>
 #include <stdlib.h>
 
+#define DIGIT_BITS 12
+#define DIGITS (1 << DIGIT_BITS)
+
 /* One use of a slot at the time when its op ran. */
 struct timed_use {
     uint32_t slot;
@@ -108,49 +111,30 @@ append_lives(GArray *lives, const struct timed_use *uses, size_t count, int64_t 
     g_array_append_val(lives, life);
 }
 
-static void
-append_persistent(GArray *lives, const struct mw_plan *plan, uint32_t program, int64_t span_ns)
-{
-    for (uint32_t i = 0; i < plan->slot_count; i++) {
-        struct mw_memory_life life = {i, 0, span_ns};
-        if (plan->slots[i].program == program && plan->slots[i].persistent)
-            g_array_append_val(lives, life);
-    }
-}
-
-static int
-compare_lives(const void *a, const void *b)
-{
-    const struct mw_memory_life *x = a, *y = b;
-
-    if (x->slot != y->slot)
-        return x->slot < y->slot ? -1 : 1;
-    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
-}
-
 struct mw_memory_lives
 mw_memory_lives_find(const struct mw_plan *plan, const struct mw_timeline *timeline,
                      uint32_t program)
 {
     struct mw_memory_lives lives = {.program = program};
     GArray *found = g_array_new(FALSE, FALSE, sizeof(struct mw_memory_life));
-    GArray *uses;
+    guint next = 0;
 
     find_span(timeline, &lives);
-    uses = timed_uses(plan, timeline, program, lives.begin_ns);
-    append_persistent(found, plan, program, lives.span_ns);
-    for (size_t i = 0, next; i < uses->len; i = next) {
-        const struct timed_use *first = &g_array_index(uses, struct timed_use, i);
-        for (next = i + 1; next < uses->len; next++)
-            if (g_array_index(uses, struct timed_use, next).slot != first->slot)
-                break;
-        append_lives(found, first, next - i, lives.span_ns);
+    GArray *uses = timed_uses(plan, timeline, program, lives.begin_ns);
+    for (uint32_t slot = 0; slot < plan->slot_count; slot++) {
+        struct mw_memory_life always = {slot, 0, lives.span_ns};
+        guint first = next;
+        while (next < uses->len && g_array_index(uses, struct timed_use, next).slot == slot)
+            next++;
+        if (next > first)
+            append_lives(found, &g_array_index(uses, struct timed_use, first), next - first,
+                         lives.span_ns);
+        else if (plan->slots[slot].program == program && plan->slots[slot].persistent)
+            g_array_append_val(found, always);
     }
     g_array_free(uses, TRUE);
     lives.count = found->len;
     lives.life = (struct mw_memory_life *)g_array_free(found, FALSE);
-    if (lives.count)
-        qsort(lives.life, lives.count, sizeof *lives.life, compare_lives);
     return lives;
 }
 
@@ -167,15 +151,35 @@ struct change {
     uint8_t tier;
 };
 
-static int
-compare_changes(const void *a, const void *b)
+/* Sorts by one digit of the times; what has the same digit stays in its order. */
+static void
+sort_by_digit(const struct change *from, struct change *to, size_t count, int shift)
 {
-    const struct change *x = a, *y = b;
+    g_autofree size_t *begin = g_new0(size_t, DIGITS + 1);
 
-    if (x->time_ns != y->time_ns)
-        return x->time_ns < y->time_ns ? -1 : 1;
-    /* At equal times, ends come before beginnings: the memory is free again. */
-    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+    for (size_t i = 0; i < count; i++)
+        begin[(from[i].time_ns >> shift) % DIGITS + 1]++;
+    for (size_t digit = 1; digit < DIGITS; digit++)
+        begin[digit] += begin[digit - 1];
+    for (size_t i = 0; i < count; i++)
+        to[begin[(from[i].time_ns >> shift) % DIGITS]++] = from[i];
+}
+
+/* Times are from 0 to the step's end: digit by digit is a fraction of what comparisons take, and a
+ * step has millions of changes. */
+static void
+sort_by_time(GArray *changes, int64_t last_ns)
+{
+    GArray *other = g_array_sized_new(FALSE, FALSE, sizeof(struct change), changes->len);
+
+    g_array_set_size(other, changes->len);
+    for (int shift = 0; shift < 63 && last_ns >> shift; shift += 2 * DIGIT_BITS) {
+        sort_by_digit((struct change *)changes->data, (struct change *)other->data, changes->len,
+                      shift);
+        sort_by_digit((struct change *)other->data, (struct change *)changes->data, changes->len,
+                      shift + DIGIT_BITS);
+    }
+    g_array_free(other, TRUE);
 }
 
 static GArray *
@@ -195,7 +199,7 @@ find_changes(const struct mw_plan *plan, const struct mw_memory_lives *lives,
         if (life->end_ns < lives->span_ns)
             g_array_append_val(changes, ends);
     }
-    g_array_sort(changes, compare_changes);
+    sort_by_time(changes, lives->span_ns);
     return changes;
 }
 
