@@ -1,5 +1,6 @@
 /* From a question to an answer. */
 #include <locale.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -42,6 +43,36 @@ answer_strategy(const struct memwall_answer *answer, enum mw_strategy strategy, 
                : mw_answer_new(&answer->question, strategy, depth_of(answer), false, error);
 }
 
+/* What usually trains with the strategy that is chosen may be another program than what trains with
+ * most: an open question has the answer of one that asks for that strategy.  Rows of a comparison
+ * keep their one program. */
+static bool
+answer_by_usual_software(const struct memwall_question *question, struct memwall_answer *answer,
+                         GError **error)
+{
+    struct mw_question *asked = &answer->question;
+    bool open = asked->strategy_count == 1 && asked->strategies[0] == MW_STRATEGY_AUTO &&
+                !question->software && answer->depth < MEMWALL_ROW;
+    const struct mw_sizing *sizing = answer->answers[0]->sizing;
+
+    if (!open || !sizing->fits)
+        return true;
+    struct mw_question before = *asked;
+    asked->strategies[0] = sizing->settings.strategy;
+    bool usual = !strcmp(mw_question_default_software(asked), mw_profile_name(asked->software));
+    struct mw_answer *by_usual = NULL;
+    if (!usual && mw_lib_software(question, asked, NULL, error))
+        by_usual = answer_strategy(answer, asked->strategies[0], error);
+    bool fits = by_usual && by_usual->sizing->fits;
+    mw_answer_free(fits ? answer->answers[0] : by_usual);
+    answer->answers[0] = fits ? by_usual : answer->answers[0];
+    if (asked->software != before.software)
+        mw_profile_free(fits ? before.software : asked->software);
+    if (!fits)
+        *asked = before;
+    return usual || by_usual;
+}
+
 static bool
 answer_strategies(const struct memwall_question *question, struct memwall_answer *answer,
                   GError **error)
@@ -67,7 +98,7 @@ answer_strategies(const struct memwall_question *question, struct memwall_answer
             return false;
         }
     }
-    return true;
+    return answer_by_usual_software(question, answer, error);
 }
 
 static bool

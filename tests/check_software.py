@@ -1012,6 +1012,24 @@ def check_default(box, options, name):
         yield f"{told}, not {name}"
 
 
+# Questions without a strategy; the first two are answered with ddp.
+OPEN = ("-m gpt2-xl -H a100", "-m llama-3.2-1b -H a100 --optimizer adafactor-pure",
+        "-m mistral-7b-v0.3 -H h100 --seq 1024 --optimizer adamw-8bit-pure",
+        "-m llama-3.1-8b -H dgx-h100 --batch 1 --grad-accum 1",
+        "-m llama-3.1-8b -H rtx4090 --batch 1")
+
+
+def check_open(box, question):
+    """It has the answer of the strategy that it chooses, by what usually trains with that."""
+    chosen = answer(box, f"simulate {question}")
+    asked = answer(box, f"simulate {question} -s {chosen['strategy']}")
+    for key in ("software", "strategy"):
+        if chosen[key] != asked[key]:
+            yield f"{key} {chosen[key]}, and {asked[key]} with -s {chosen['strategy']}"
+    if abs(asked["tokens_per_s"] / chosen["tokens_per_s"] - 1) > 0.01:
+        yield f"{chosen['tokens_per_s']} tokens/s, and {asked['tokens_per_s']} if it is asked for"
+
+
 PLANNED = "-m gpt2 -H flat-test -s zero3 --batch 1"
 SET = {"operators.share": "0.125; 0.25; 0.5", "attention.kernel": "unfused, fused",
        "attention.causal_skip": "false", "offload.gradient_link_bytes": "3"}
@@ -1408,6 +1426,8 @@ def tests(box):
         yield f"default/{options}", check_default(box, options, name)
         if "," not in options:
             yield f"silent plan/{options}", check_silent_plan(box, options, name)
+    for question in OPEN:
+        yield f"open/{question}", check_open(box, question)
     yield "default of a DeepSpeed file", check_deepspeed(box)
     yield "plan", check_plan(box)
     yield "plan of unknown software", check_unknown_plan(box)
