@@ -5,6 +5,13 @@
 #include "study/choose_internal.h"
 #include "study/evaluate.h"
 
+static bool
+is_open(const struct mw_settings *asked)
+{
+    return asked->micro_batch == MW_AUTO && asked->global_batch == MW_AUTO &&
+           asked->grad_accum == MW_AUTO;
+}
+
 /* The result for an open batch is the result of requesting that batch. */
 static void
 choose_as_if_asked(struct mw_choose_search *search, const struct mw_settings *asked,
@@ -54,7 +61,8 @@ is_full(const struct mw_settings *asked, const struct mw_choice *choice)
     return s->grad_accum == most_micro_batches(asked, choice, s->micro_batch);
 }
 
-/* A step that had no room for one more micro-batch may have for one of another split. */
+/* As many micro-batches as the default step has room for: what was tried was quick to plan, or had
+ * no room for one more of another size. */
 static void
 fill_step(struct mw_choose_search *search, const struct mw_settings *asked,
           struct mw_choice *choice)
@@ -77,8 +85,7 @@ try_global_batch(struct mw_choose_search *search, const struct mw_settings *aske
     struct mw_settings settings = *asked;
     struct mw_choice other;
 
-    if (asked->micro_batch != MW_AUTO || asked->global_batch != MW_AUTO ||
-        asked->grad_accum != MW_AUTO || !mw_choice_fits(choice))
+    if (!is_open(asked) || !mw_choice_fits(choice))
         return;
     settings.global_batch =
         llround(mw_tokens_per_step(choice->sizing) / (double)choice->sizing->settings.seq);
@@ -169,6 +176,8 @@ choose_batch(struct mw_choose_search *search, const struct mw_settings *asked,
         return false;
     choose_as_if_asked(search, asked, choice);
     try_global_batch(search, asked, choice);
+    if (is_open(asked) && mw_choice_fits(choice) && !is_full(asked, choice))
+        fill_step(search, asked, choice);
     if (climb_sizes(search, asked, choice))
         choose_as_if_asked(search, asked, choice);
     return true;
