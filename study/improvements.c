@@ -268,40 +268,20 @@ add_prefetch(struct list *list, int64_t depth, double gain)
                 mw_spelled_printf("{prefetch=%" G_GINT64_FORMAT "}", s.prefetch), gain);
 }
 
-/* The gain of open strategies that fetch parameters, by an estimate with all that prefetch can
- * give: the chosen strategy, which does not fetch, may have been chosen for that. */
-static double
-gain_of_fetching(const struct list *list)
-{
-    const struct mw_strategies all = mw_strategies_of(list->question->strategies[0]);
-    double best = 0;
-
-    if (list->question->strategies[0] != MW_STRATEGY_AUTO)
-        return 0;
-    for (int i = 0; i < all.count; i++) {
-        struct mw_choice choice = {0};
-        if (!mw_strategy_traits(all.one[i])->state[MW_STATE_PARAMETERS].partitioned)
-            continue;
-        if (mw_choose_by_estimate(list->question, all.one[i], &choice, NULL) && choice.sizing->fits)
-            best = fmax(best, mw_estimated_rate_of(choice.sizing));
-        mw_choice_clear(&choice);
-    }
-    return best / list->answer->result->tokens_per_s;
-}
-
-/* One unit deeper, which takes little memory, and much deeper. */
+/* One unit deeper, which takes little memory, and much deeper, where the depth was asked for: an
+ * open one was searched. */
 static void
 add_fetching(struct list *list)
 {
+    struct mw_settings s = list->question->settings;
     double gain = gain_of_passes(list);
 
-    if (!list->answer->sizing->params_partitioned) {
-        add_prefetch(list, PREFETCH_DEEP, gain_of_fetching(list));
+    if (!list->answer->sizing->params_partitioned)
         return;
+    if (s.prefetch != MW_AUTO) {
+        add_prefetch(list, list->now->prefetch + 1, gain);
+        add_prefetch(list, PREFETCH_DEEP * MAX(1, list->now->prefetch), gain);
     }
-    add_prefetch(list, list->now->prefetch + 1, gain);
-    add_prefetch(list, PREFETCH_DEEP * MAX(1, list->now->prefetch), gain);
-    struct mw_settings s = list->question->settings;
     if (list->now->param_loads == 3 && list->now->checkpoint_interval) {
         s.param_loads = 2;
         add_setting(list, s, g_strdup("one parameter load for recompute and backward"),
