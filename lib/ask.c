@@ -5,6 +5,7 @@
 #include "base/progress.h"
 #include "lib/answer.h"
 #include "lib/question.h"
+#include "study/planned.h"
 
 static enum mw_depth
 depth_of(const struct memwall_answer *answer)
@@ -109,15 +110,21 @@ answer_plan(const struct memwall_question *question, struct memwall_answer *answ
 {
     struct mw_question *asked = &answer->question;
     struct mw_variants *variants = mw_lib_read_plan(question, asked, blamed, error);
-    struct mw_answer *one =
-        variants ? mw_answer_of_plan(asked, question->plan, variants, error) : NULL;
+    struct mw_answer *again = NULL, *one = NULL;
 
-    if (!one)
+    if (variants && *asked->model.name)
+        again = mw_planned_answer(asked, MW_DEPTH_VERDICT, variants);
+    if (variants && !again)
+        one = mw_answer_of_plan(asked, question->plan, variants, error);
+    if (!again && !one)
         return false;
-    answer->answers[answer->count++] = one;
-    warn(answer, mw_answer_other_machine(asked, question->plan, one));
+    const struct mw_plan *plan = again ? variants->plans[0] : one->plan;
+    answer->answers[answer->count++] = again ? again : one;
+    warn(answer, mw_answer_other_machine(asked, question->plan, plan, answer->answers[0]));
     if (!question->software)
-        warn(answer, mw_answer_other_software(asked, question->plan, one));
+        warn(answer, mw_answer_other_software(asked, question->plan, plan));
+    if (again)
+        mw_variants_free(variants);
     return true;
 }
 

@@ -605,6 +605,8 @@ struct mw_plan {
     /* The profiles of machine and software, model and strategy that the plan was made for; NULL if
      * unknown. */
     char *machine, *software, *model, *strategy;
+    char *asked, *chosen; /* the settings of the question, and those that its plan was made with, as
+                           * whoever asked writes them; NULL if unknown */
     uint32_t world_ranks;    /* ranks of all programs, including those that this plan does not
                               * have */
     uint32_t ranks_per_node; /* rank r is on node r / ranks_per_node */
@@ -678,6 +680,8 @@ void mw_plan_set_machine(struct mw_plan *plan, const char *machine);
 void mw_plan_set_software(struct mw_plan *plan, const char *software);
 void mw_plan_set_model(struct mw_plan *plan, const char *model);
 void mw_plan_set_strategy(struct mw_plan *plan, const char *strategy);
+void mw_plan_set_asked(struct mw_plan *plan, const char *asked);
+void mw_plan_set_chosen(struct mw_plan *plan, const char *chosen);
 void mw_plan_free(struct mw_plan *plan);
 /* Copies all that stands before the entities, but for the title, and the programs. */
 void mw_plan_copy_head(struct mw_plan *to, const struct mw_plan *from);

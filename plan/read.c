@@ -645,7 +645,8 @@ read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
     return !reader->failed && i < sizeof entities / sizeof *entities;
 }
 
-/* Reads the world, after those names of machine, software, model and strategy that are there. */
+/* Reads the world, after those names of machine, software, model and strategy that are there, and
+ * what was asked and chosen. */
 static void
 read_world(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
@@ -655,7 +656,9 @@ read_world(struct mw_plan_reader *reader, struct mw_plan *plan)
     } names[] = {{"machine", mw_plan_set_machine},
                  {"software", mw_plan_set_software},
                  {"model", mw_plan_set_model},
-                 {"strategy", mw_plan_set_strategy}};
+                 {"strategy", mw_plan_set_strategy},
+                 {"asked", mw_plan_set_asked},
+                 {"chosen", mw_plan_set_chosen}};
     const char *word = begin_line(reader, "'machine', 'software', 'model', 'strategy' or 'world'");
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

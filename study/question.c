@@ -3,6 +3,7 @@
 
 #include "hardware/composed.h"
 #include "planner/settings/strategies.h"
+#include "study/planned.h"
 #include "study/study.h"
 
 /* What decides which software usually trains so. */
@@ -187,8 +188,9 @@ mw_plan_check_software(const struct mw_plan *plan, GError **error)
     return good;
 }
 
-void
-mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
+/* What a plan alone says. */
+static void
+read_shape(const struct mw_plan *plan, struct mw_question *question)
 {
     const struct mw_step_shape *shape = &plan->shape;
     enum mw_strategy strategy = MW_STRATEGY_AUTO;
@@ -208,4 +210,19 @@ mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
         question->settings.ep = MAX(question->settings.ep, (int64_t)spans[MW_AXIS_EP].count);
     }
     question->settings.pp = mw_plan_degree(plan, MW_AXIS_PP);
+}
+
+bool
+mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question, GError **error)
+{
+    struct mw_settings asked, chosen;
+
+    read_shape(plan, question);
+    if (!mw_planned_settings(plan, &asked, &chosen, error))
+        return false;
+    if (!mw_planned_model(plan, &question->model))
+        return true;
+    question->settings = asked;
+    question->strategies[0] = asked.strategy;
+    return true;
 }

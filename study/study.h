@@ -67,8 +67,10 @@ char **mw_plan_signed_words(const char *text);
 struct mw_profile *mw_plan_software(const struct mw_plan *plan);
 /* Whether a profile of that name, or if none has it some profile, takes what was set. */
 bool mw_plan_check_software(const struct mw_plan *plan, GError **error);
-/* Fills in what a plan says of the question that it answers. */
-void mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question);
+/* Fills in what a plan says of the question that it answers: the question's own model, settings and
+ * strategy if it has them (study/planned.h) and the model is known here, else what its ops and
+ * names tell, and no model.  False with *error: it has settings that nobody can ask for. */
+bool mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question, GError **error);
 
 /* One strategy's answer: the best of its candidates.  Plans and timeline live in the answer. */
 struct mw_answer {
@@ -101,12 +103,12 @@ struct mw_answer *mw_answer_of_plan(const struct mw_question *question, const ch
 /* A warning that such a plan was made for another machine than the question's; NULL: it was made
  * for this one.  g_free it. */
 char *mw_answer_other_machine(const struct mw_question *question, const char *name,
-                              const struct mw_answer *answer);
+                              const struct mw_plan *plan, const struct mw_answer *answer);
 
 /* A warning that the plan was made with software that is not known here, for an answer to a
  * question that names none; NULL: it is known, or the plan does not say.  g_free it. */
 char *mw_answer_other_software(const struct mw_question *question, const char *name,
-                               const struct mw_answer *answer);
+                               const struct mw_plan *plan);
 
 /* A row by the closed form alone (mw_estimate_s), without a plan: among the same candidates, in
  * milliseconds.  What only ops tell is unknown: bottleneck, first step, traffic of the drives.
