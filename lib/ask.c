@@ -43,6 +43,17 @@ answer_strategy(const struct memwall_answer *answer, enum mw_strategy strategy, 
                : mw_answer_new(&answer->question, strategy, depth_of(answer), false, error);
 }
 
+/* What an answer builds plans with, whatever was asked. */
+static void
+limit_plans(const struct memwall_answer *answer, struct mw_settings *settings)
+{
+    if (answer->depth == MEMWALL_WHAT_IF)
+        settings->ops_max = MW_WHAT_IF_OPS_MAX;
+    else if (settings->pp > 1)
+        settings->ops_max = MW_OPS_MAX_PIPELINE;
+    settings->folds = true;
+}
+
 static bool
 answer_strategies(const struct memwall_question *question, struct memwall_answer *answer,
                   GError **error)
@@ -50,12 +61,8 @@ answer_strategies(const struct memwall_question *question, struct memwall_answer
     struct mw_question *asked = &answer->question;
 
     answer->compares = asked->strategy_count > 1;
-    if (answer->depth == MEMWALL_WHAT_IF)
-        asked->settings.ops_max = MW_WHAT_IF_OPS_MAX;
-    else if (asked->settings.pp > 1)
-        asked->settings.ops_max = MW_OPS_MAX_PIPELINE;
+    limit_plans(answer, &asked->settings);
     asked->ends = answer->depth != MEMWALL_STEP;
-    asked->settings.folds = true;
     asked->figures_only = answer->depth >= MEMWALL_ROW;
     for (int i = 0; i < asked->strategy_count; i++) {
         GError *refused = NULL;
@@ -112,6 +119,7 @@ answer_plan(const struct memwall_question *question, struct memwall_answer *answ
     struct mw_variants *variants = mw_lib_read_plan(question, asked, blamed, error);
     struct mw_answer *again = NULL, *one = NULL;
 
+    limit_plans(answer, &asked->settings);
     if (variants && *asked->model.name)
         again = mw_planned_answer(asked, MW_DEPTH_VERDICT, variants);
     if (variants && !again)

@@ -109,10 +109,8 @@ profile_text(const char *called, const struct mw_profile *profile)
     return g_strconcat(called, *keys ? SET : "", set, NULL);
 }
 
-/* The name of a machine, composed of parts or not, or the path of its file where that is not what
- * the name leads to. */
-static const char *
-machine_called(const struct mw_profile *machine)
+const char *
+mw_machine_called(const struct mw_profile *machine)
 {
     const char *name = mw_profile_name(machine), *called = mw_profile_called(machine);
     g_autofree char *path = strcmp(name, called) ? mw_profile_path(&mw_hwprofile_kind, name) : NULL;
@@ -124,7 +122,7 @@ machine_called(const struct mw_profile *machine)
 char *
 mw_question_machine_text(const struct mw_question *question)
 {
-    return profile_text(machine_called(question->profile), question->profile);
+    return profile_text(mw_machine_called(question->profile), question->profile);
 }
 
 void

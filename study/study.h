@@ -32,8 +32,7 @@ struct mw_question {
     struct mw_model model;
     const char *model_called;    /* the name or path by which it was loaded; NULL: model.name.
                                * Borrowed, and read only while it is asked */
-    const char *hardware_called; /* likewise, with the parts of a composed machine; NULL: as its
-                                  * profile is called */
+    const char *hardware_called; /* likewise; NULL: mw_machine_called */
     struct mw_model_uses uses;   /* of the model, or of all models' where a plan is given */
     struct mw_profile *profile;  /* borrowed */
     struct mw_profile *software; /* borrowed; NULL: none, as ideal */
@@ -58,6 +57,9 @@ const char *mw_question_default_software(const struct mw_question *question);
 /* Writes into a plan the names of machine and software that it was made for, or the paths of their
  * files, and what was set of them. */
 void mw_question_sign(const struct mw_question *question, struct mw_plan *plan);
+/* The name of a machine, composed of parts or not, or the path of its file where that is not what
+ * the name leads to.  Borrowed. */
+const char *mw_machine_called(const struct mw_profile *machine);
 /* "rtx4090 set gpu.memory_gib=8"; g_free it. */
 char *mw_question_machine_text(const struct mw_question *question);
 /* Of what such a line says: the name, then each key that was set.  g_strfreev it. */
