@@ -102,6 +102,35 @@ mw_answer_new(const struct mw_question *question, enum mw_strategy strategy, enu
     return answer;
 }
 
+/* --- again, of a plan that was read ----------------------------------------------------------- */
+
+/* The answer to `made`, with sizing and plans, if these are the given ones. */
+static struct mw_answer *
+plan_again(const struct mw_question *made, const struct mw_variants *variants,
+           struct mw_choice *choice)
+{
+    struct mw_answer *answer = NULL;
+
+    if (mw_choose(made, made->strategies[0], true, choice, NULL) && choice->plan &&
+        simulate(choice, NULL))
+        answer = answer_of(choice, NULL);
+    if (answer && !mw_variants_agree(answer->variants, variants))
+        g_clear_pointer(&answer, mw_answer_free);
+    if (!answer)
+        mw_choice_clear(choice);
+    return answer;
+}
+
+static bool
+is_made_for(const struct mw_variants *variants, const struct mw_question *question)
+{
+    g_autofree char *machine = mw_question_machine_text(question);
+
+    return !g_strcmp0(variants->plans[0]->machine, machine);
+}
+
+/* By what was chosen, which may be of another machine; else by what was asked: stages of a pipeline
+ * may have chosen for themselves. */
 struct mw_answer *
 mw_planned_answer(const struct mw_question *question, enum mw_depth depth,
                   const struct mw_variants *variants)
@@ -109,7 +138,6 @@ mw_planned_answer(const struct mw_question *question, enum mw_depth depth,
     struct mw_question closed = *question;
     struct mw_choice choice = {0};
     struct mw_settings asked;
-    struct mw_answer *answer = NULL;
 
     if (!mw_planned_settings(variants->plans[0], &asked, &closed.settings, NULL))
         return NULL;
@@ -117,11 +145,9 @@ mw_planned_answer(const struct mw_question *question, enum mw_depth depth,
     closed.settings.ops_max = question->settings.ops_max;
     closed.strategies[0] = closed.settings.strategy;
     mw_progress("planning");
-    if (mw_choose(&closed, closed.settings.strategy, true, &choice, NULL) && choice.plan &&
-        simulate(&choice, NULL))
-        answer = answer_of(&choice, NULL);
-    if (answer && !mw_variants_agree(answer->variants, variants))
-        g_clear_pointer(&answer, mw_answer_free);
+    struct mw_answer *answer = plan_again(&closed, variants, &choice);
+    if (!answer && is_made_for(variants, question))
+        answer = plan_again(question, variants, &choice);
     if (answer)
         fill(question, question->strategies[0], depth, answer, &choice);
     mw_choice_clear(&choice);
