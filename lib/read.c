@@ -352,11 +352,9 @@ mw_lib_read_plan(const struct memwall_question *question, struct mw_question *ou
         check_plan_alone(question, error) ? mw_plan_file_read(question->plan, error) : NULL;
     if (!variants)
         return NULL;
-    bool good = mw_question_of_plan(variants->plans[0], out, error);
-    if (good) {
-        *blamed = "hardware";
-        good = mw_lib_profile(question, out, error) && read_prices(out, error);
-    }
+    mw_question_of_plan(variants->plans[0], out);
+    *blamed = "hardware";
+    bool good = mw_lib_profile(question, out, error) && read_prices(out, error);
     if (good) {
         *blamed = "software";
         struct mw_profile *planned =

@@ -137,9 +137,8 @@ mw_planned_answer(const struct mw_question *question, enum mw_depth depth,
 {
     struct mw_question closed = *question;
     struct mw_choice choice = {0};
-    struct mw_settings asked;
 
-    if (!mw_planned_settings(variants->plans[0], &asked, &closed.settings, NULL))
+    if (!mw_planned_read(variants->plans[0]->chosen, &closed.settings, NULL))
         return NULL;
     closed.settings.folds = question->settings.folds;
     closed.settings.ops_max = question->settings.ops_max;

@@ -127,8 +127,8 @@ read_word(char *word, struct mw_settings *settings, GError **error)
     return mw_setting_read(setting, text, true, settings, error);
 }
 
-static bool
-read_line(const char *line, struct mw_settings *settings, GError **error)
+bool
+mw_planned_read(const char *line, struct mw_settings *settings, GError **error)
 {
     g_auto(GStrv) words = words_of(line);
     bool good = true;
@@ -137,11 +137,4 @@ read_line(const char *line, struct mw_settings *settings, GError **error)
     for (char **word = words; good && *word; word++)
         good = !**word || read_word(*word, settings, error);
     return good;
-}
-
-bool
-mw_planned_settings(const struct mw_plan *plan, struct mw_settings *asked,
-                    struct mw_settings *chosen, GError **error)
-{
-    return read_line(plan->asked, asked, error) && read_line(plan->chosen, chosen, error);
 }

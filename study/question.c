@@ -210,17 +210,12 @@ read_shape(const struct mw_plan *plan, struct mw_question *question)
     question->settings.pp = mw_plan_degree(plan, MW_AXIS_PP);
 }
 
-bool
-mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question, GError **error)
+void
+mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
 {
-    struct mw_settings asked, chosen;
-
     read_shape(plan, question);
-    if (!mw_planned_settings(plan, &asked, &chosen, error))
-        return false;
     if (!mw_planned_model(plan, &question->model))
-        return true;
-    question->settings = asked;
-    question->strategies[0] = asked.strategy;
-    return true;
+        return;
+    mw_planned_read(plan->asked, &question->settings, NULL); /* the file's reader has checked it */
+    question->strategies[0] = question->settings.strategy;
 }

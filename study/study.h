@@ -71,8 +71,8 @@ struct mw_profile *mw_plan_software(const struct mw_plan *plan);
 bool mw_plan_check_software(const struct mw_plan *plan, GError **error);
 /* Fills in what a plan says of the question that it answers: the question's own model, settings and
  * strategy if it has them (study/planned.h) and the model is known here, else what its ops and
- * names tell, and no model.  False with *error: it has settings that nobody can ask for. */
-bool mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question, GError **error);
+ * names tell, and no model. */
+void mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question);
 
 /* One strategy's answer: the best of its candidates.  Plans and timeline live in the answer. */
 struct mw_answer {
