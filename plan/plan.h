@@ -833,6 +833,9 @@ int64_t mw_plan_whole_need_bytes(const struct mw_plan *plan, int tier);
  */
 #define MW_PLAN_STEP_OPS_MAX 4000000
 bool mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, size_t why_size);
+/* Why a plan that passed the check is a step of another kind, which can only be simulated; NULL: it
+ * has to be a whole step. */
+const char *mw_plan_other_step(const struct mw_plan *plan);
 
 /* --- ranks, programs and communicators ------------------------------------------------------- */
 

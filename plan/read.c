@@ -900,12 +900,10 @@ static bool
 add_plan(struct mw_variants **variants, struct mw_plan *plan, const struct variants_text *it,
          unsigned long line, char *why, size_t why_size)
 {
-    bool whole = it->steps && !plan->shape.only_simulated && !plan->shape.no_flush &&
-                 !plan->shape.replicas.stages;
     bool good = mw_plan_check(plan, why, why_size);
 
-    whole = whole && good && (plan->program_count == 1 || mw_plan_all_have_layers(plan));
-    good = good && (!whole || mw_plan_check_step(plan, *variants != NULL, why, why_size));
+    if (good && it->steps && !mw_plan_other_step(plan))
+        good = mw_plan_check_step(plan, *variants != NULL, why, why_size);
 
     if (!good)
         prepend_line(it->text, it->length, line, why, why_size);
