@@ -453,9 +453,10 @@ sums_copies(struct mw_step_check *check, uint32_t index, uint32_t t)
     const struct mw_step_shape *shape = &check->plan->shape;
     int64_t slices = mw_decoder_is_slice(&shape->decoder) ? 1 : check->tp;
     int64_t rows = (shape->decoder.vocab + slices - 1) / slices;
-    bool good = tensor->gradients_whole && is_copied(check, tensor) && joins_ends(check, index) &&
-                mw_step_slot(check, index, MW_ROLE_GRADIENT) == tensor->gradient_slot &&
-                are_reduced(tensor, rows * shape->decoder.hidden, mw_step_work(check, index)->bytes);
+    bool good =
+        tensor->gradients_whole && is_copied(check, tensor) && joins_ends(check, index) &&
+        mw_step_slot(check, index, MW_ROLE_GRADIENT) == tensor->gradient_slot &&
+        are_reduced(tensor, rows * shape->decoder.hidden, mw_step_work(check, index)->bytes);
 
     for (uint32_t tile = 0; tile < tensor->tiles; tile++) {
         struct mw_step_part *part = mw_step_part_of(check, t, tile);

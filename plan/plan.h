@@ -607,7 +607,7 @@ struct mw_plan {
     char *machine, *software, *model, *strategy;
     char *asked, *chosen; /* the settings of the question, and those that its plan was made with, as
                            * whoever asked writes them; NULL if unknown */
-    uint32_t world_ranks;    /* ranks of all programs, including those that this plan does not
+    uint32_t world_ranks; /* ranks of all programs, including those that this plan does not
                               * have */
     uint32_t ranks_per_node; /* rank r is on node r / ranks_per_node */
     struct mw_program *programs;

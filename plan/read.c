@@ -653,12 +653,9 @@ read_world(struct mw_plan_reader *reader, struct mw_plan *plan)
     static const struct {
         const char *word;
         void (*set)(struct mw_plan *plan, const char *name);
-    } names[] = {{"machine", mw_plan_set_machine},
-                 {"software", mw_plan_set_software},
-                 {"model", mw_plan_set_model},
-                 {"strategy", mw_plan_set_strategy},
-                 {"asked", mw_plan_set_asked},
-                 {"chosen", mw_plan_set_chosen}};
+    } names[] = {{"machine", mw_plan_set_machine}, {"software", mw_plan_set_software},
+                 {"model", mw_plan_set_model},     {"strategy", mw_plan_set_strategy},
+                 {"asked", mw_plan_set_asked},     {"chosen", mw_plan_set_chosen}};
     const char *word = begin_line(reader, "'machine', 'software', 'model', 'strategy' or 'world'");
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -19,8 +19,8 @@ void mw_planned_sign(const struct mw_question *question, enum mw_strategy strate
 bool mw_planned_model(const struct mw_plan *plan, struct mw_model *model);
 /* The outlook that was asked for. */
 enum mw_outlook mw_planned_outlook(const struct mw_plan *plan);
-/* Reads one of the lines; false with *error if it has something that cannot be asked.  NULL: all are
- * the defaults. */
+/* Reads one of the lines; false with *error if it has something that cannot be asked.  NULL: all
+ * are the defaults. */
 bool mw_planned_read(const char *line, struct mw_settings *settings, GError **error);
 
 /* The answer to the question again, by the plan that was chosen; NULL: the plan of the question,

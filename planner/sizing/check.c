@@ -111,8 +111,7 @@ check_ranks(const struct mw_model *model, const struct mw_settings *settings,
     else if (ranks > MW_PLAN_MAX_WORLD)
         mw_refuse(error,
                   "{nodes=%" G_GINT64_FORMAT "}: with %" G_GINT64_FORMAT
-                  " GPUs each they have %" G_GINT64_FORMAT
-                  ", more than can be planned; give %s",
+                  " GPUs each they have %" G_GINT64_FORMAT ", more than can be planned; give %s",
                   settings->nodes, settings->gpus_per_node, ranks,
                   mw_format_choice(1, MW_PLAN_MAX_WORLD / settings->gpus_per_node));
     else if (settings->tp > ranks || ranks % settings->tp)
@@ -239,8 +238,7 @@ check_stretches(const struct mw_model *model, const struct mw_settings *s, GErro
         return mw_refuse(error,
                          "{virtual-stages=%" G_GINT64_FORMAT "}: the %" G_GINT64_FORMAT
                          " layers of model %s make at most %" G_GINT64_FORMAT
-                         " stretches in each of {pp=%" G_GINT64_FORMAT
-                         "} stages; give %s",
+                         " stretches in each of {pp=%" G_GINT64_FORMAT "} stages; give %s",
                          stretches, model->layers, model->name, most, pp,
                          mw_format_choice(2, most));
     if (s->grad_accum == MW_AUTO || s->grad_accum % pp == 0)
