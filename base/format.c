@@ -220,3 +220,15 @@ mw_one_line(const char *text)
     }
     return g_string_free(line, FALSE);
 }
+
+const char *
+mw_format_choice(long long first, long long last)
+{
+    char *buffer = next_buffer();
+
+    if (first == last)
+        g_snprintf(buffer, BUFFER_SIZE, "%lld", first);
+    else
+        g_snprintf(buffer, BUFFER_SIZE, "%lld to %lld", first, last);
+    return buffer;
+}

@@ -25,5 +25,7 @@ const char *mw_format_duration(double seconds); /* time of a training: 3.5 hours
                                                  * years */
 const char *mw_format_count(double count);      /* 1.5B, 175B, 1.01T */
 const char *mw_format_batch(double sequences);  /* in a form that options accept: 4.875, 1288 */
+/* Whole numbers to choose from: "1 to 4", "2" where there is one. */
+const char *mw_format_choice(long long first, long long last);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "lib/answer.h"
 #include "lib/question.h"
+#include "study/planned.h"
 
 static enum mw_depth
 depth_of(const struct memwall_answer *answer)
@@ -73,6 +74,17 @@ answer_by_usual_software(const struct memwall_question *question, struct memwall
     return usual || by_usual;
 }
 
+/* What an answer builds plans with, whatever was asked. */
+static void
+limit_plans(const struct memwall_answer *answer, struct mw_settings *settings)
+{
+    if (answer->depth == MEMWALL_WHAT_IF)
+        settings->ops_max = MW_WHAT_IF_OPS_MAX;
+    else if (settings->pp > 1)
+        settings->ops_max = MW_OPS_MAX_PIPELINE;
+    settings->folds = true;
+}
+
 static bool
 answer_strategies(const struct memwall_question *question, struct memwall_answer *answer,
                   GError **error)
@@ -80,12 +92,8 @@ answer_strategies(const struct memwall_question *question, struct memwall_answer
     struct mw_question *asked = &answer->question;
 
     answer->compares = asked->strategy_count > 1;
-    if (answer->depth == MEMWALL_WHAT_IF)
-        asked->settings.ops_max = MW_WHAT_IF_OPS_MAX;
-    else if (asked->settings.pp > 1)
-        asked->settings.ops_max = MW_OPS_MAX_PIPELINE;
+    limit_plans(answer, &asked->settings);
     asked->ends = answer->depth != MEMWALL_STEP;
-    asked->settings.folds = true;
     asked->figures_only = answer->depth >= MEMWALL_ROW;
     for (int i = 0; i < asked->strategy_count; i++) {
         GError *refused = NULL;
@@ -140,15 +148,22 @@ answer_plan(const struct memwall_question *question, struct memwall_answer *answ
 {
     struct mw_question *asked = &answer->question;
     struct mw_variants *variants = mw_lib_read_plan(question, asked, blamed, error);
-    struct mw_answer *one =
-        variants ? mw_answer_of_plan(asked, question->plan, variants, error) : NULL;
+    struct mw_answer *again = NULL, *one = NULL;
 
-    if (!one)
+    limit_plans(answer, &asked->settings);
+    if (variants && *asked->model.name)
+        again = mw_planned_answer(asked, MW_DEPTH_VERDICT, variants);
+    if (variants && !again)
+        one = mw_answer_of_plan(asked, question->plan, variants, error);
+    if (!again && !one)
         return false;
-    answer->answers[answer->count++] = one;
-    warn(answer, mw_answer_other_machine(asked, question->plan, one));
+    const struct mw_plan *plan = again ? variants->plans[0] : one->plan;
+    answer->answers[answer->count++] = again ? again : one;
+    warn(answer, mw_answer_other_machine(asked, question->plan, plan, answer->answers[0]));
     if (!question->software)
-        warn(answer, mw_answer_other_software(asked, question->plan, one));
+        warn(answer, mw_answer_other_software(asked, question->plan, plan));
+    if (again)
+        mw_variants_free(variants);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include "lib/prices.h"
 #include "lib/question.h"
 #include "study/plan_file.h"
+#include "study/planned.h"
 
 static const char *const outlook_names[MW_OUTLOOK_COUNT] = {"low", "typical", "high"};
 
@@ -129,10 +130,12 @@ load_software(const struct memwall_question *question, const struct mw_question 
     return mw_loaded_profile(question->loaded, name, mw_software_load, error);
 }
 
+/* `otherwise`: the outlook of a question that names none. */
 static void
-read_machine(const struct memwall_question *question, struct mw_question *out)
+read_machine(const struct memwall_question *question, enum mw_outlook otherwise,
+             struct mw_question *out)
 {
-    int only = -1;
+    int only = otherwise == MW_OUTLOOK_TYPICAL ? -1 : (int)otherwise;
 
     if (question->outlook)
         mw_lib_outlook(question->outlook, &only, NULL);
@@ -145,7 +148,7 @@ read_machine(const struct memwall_question *question, struct mw_question *out)
 /* Takes ownership of the software, which may be NULL. */
 static bool
 take_software(const struct memwall_question *question, struct mw_question *out,
-              struct mw_profile *software, GError **error)
+              struct mw_profile *software, enum mw_outlook otherwise, GError **error)
 {
     int only;
     bool set = false;
@@ -155,7 +158,7 @@ take_software(const struct memwall_question *question, struct mw_question *out,
         !set_keys(question, &mw_software_kind, software, &set, error) ||
         !mw_profile_check(software, error) || !mw_software_check(software, out->profile, error))
         return false;
-    read_machine(question, out);
+    read_machine(question, otherwise, out);
     return true;
 }
 
@@ -164,7 +167,8 @@ mw_lib_software(const struct memwall_question *question, struct mw_question *out
                 const char *otherwise, GError **error)
 {
     out->uses = uses_of(&out->model);
-    return take_software(question, out, load_software(question, out, otherwise, error), error);
+    return take_software(question, out, load_software(question, out, otherwise, error),
+                         MW_OUTLOOK_TYPICAL, error);
 }
 
 /* --- settings -------------------------------------------------------------------------------- */
@@ -307,6 +311,12 @@ check_plan_alone(const struct memwall_question *question, GError **error)
                                other);
 }
 
+static bool
+read_prices(struct mw_question *out, GError **error)
+{
+    return !(out->settings.tokens > 0) || mw_lib_drive_prices(NULL, NULL, NULL, out, error);
+}
+
 bool
 mw_lib_read(const struct memwall_question *question, struct mw_question *out, const char **blamed,
             GError **error)
@@ -325,7 +335,7 @@ mw_lib_read(const struct memwall_question *question, struct mw_question *out, co
     if (!mw_lib_settings(question, out, error))
         return false;
     *blamed = NULL;
-    if (out->settings.tokens > 0 && !mw_lib_drive_prices(NULL, NULL, NULL, out, error))
+    if (!read_prices(out, error))
         return false;
     *blamed = "software";
     return mw_lib_software(question, out, NULL, error);
@@ -344,13 +354,14 @@ mw_lib_read_plan(const struct memwall_question *question, struct mw_question *ou
         return NULL;
     mw_question_of_plan(variants->plans[0], out);
     *blamed = "hardware";
-    bool good = mw_lib_profile(question, out, error);
+    bool good = mw_lib_profile(question, out, error) && read_prices(out, error);
     if (good) {
         *blamed = "software";
         struct mw_profile *planned =
             question->software ? NULL : mw_plan_software(variants->plans[0]);
         good = take_software(question, out,
-                             planned ? planned : load_software(question, out, NULL, error), error);
+                             planned ? planned : load_software(question, out, NULL, error),
+                             mw_planned_outlook(variants->plans[0]), error);
     }
     if (!good)
         g_clear_pointer(&variants, mw_variants_free);

@@ -640,6 +640,22 @@ start(const struct mw_plan *plan, const struct mw_plan *said, bool may_drop, cha
     };
 }
 
+const char *
+mw_plan_other_step(const struct mw_plan *plan)
+{
+    return plan->shape.only_simulated
+               ? "it keeps or moves state as other software does, and can only be simulated; one "
+                 "for the software memwall runs"
+           : plan->shape.replicas.stages
+               ? "the ranks of a stage take its micro-batches in turn, and a whole step has as "
+                 "many ranks in each stage, with micro-batches of their own"
+           : plan->program_count > 1 && !mw_plan_all_have_layers(plan)
+               ? "a stage has an end of the model alone, and in a whole step each has a layer"
+           : plan->shape.no_flush
+               ? "its steps go on over their ends, and a whole step begins and ends by itself"
+               : NULL;
+}
+
 bool
 mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, size_t why_size)
 {
@@ -648,20 +664,9 @@ mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, size_t 
 
     if (!plan->checked)
         return mw_plan_refuse(&check.base, "the plan was not checked");
-    if (plan->shape.only_simulated)
-        return mw_plan_refuse(&check.base, "it keeps or moves state as other software does, and "
-                                           "can only be simulated; one for the software memwall "
-                                           "runs");
-    if (plan->shape.replicas.stages)
-        return mw_plan_refuse(&check.base, "the ranks of a stage take its micro-batches in turn, "
-                                           "and a whole step has as many ranks in each stage, "
-                                           "with micro-batches of their own");
-    if (!mw_plan_all_have_layers(plan))
-        return mw_plan_refuse(&check.base, "a stage has an end of the model alone, and in a whole "
-                                           "step each has a layer");
-    if (plan->shape.no_flush)
-        return mw_plan_refuse(&check.base, "its steps go on over their ends, and a whole step "
-                                           "begins and ends by itself");
+    const char *other = mw_plan_other_step(plan);
+    if (other)
+        return mw_plan_refuse(&check.base, "%s", other);
     if (!mw_step_check_lanes(&check.base))
         return false;
     if (plan->section_count) {

@@ -434,6 +434,16 @@ joins_ends(const struct mw_step_check *check, uint32_t index)
     return comm->spans[MW_AXIS_PP].stride == of_stage * ((uint32_t)check->pp - 1);
 }
 
+/* Gradients are added up over ranks as they are made, as they are kept, or in fp32: as the software
+ * does it. */
+static bool
+are_reduced(const struct mw_tensor *tensor, int64_t elements, int64_t bytes)
+{
+    return bytes == mw_dtype_bytes(tensor->dtype, elements) ||
+           bytes == mw_dtype_bytes(tensor->gradient_dtype, elements) ||
+           bytes == mw_dtype_bytes(MW_DTYPE_FP32, elements);
+}
+
 /* One op for all parts, as the copies may be cut into unlike ones: of the word embedding alone,
  * which positions or a final norm may follow. */
 static bool
@@ -443,10 +453,10 @@ sums_copies(struct mw_step_check *check, uint32_t index, uint32_t t)
     const struct mw_step_shape *shape = &check->plan->shape;
     int64_t slices = mw_decoder_is_slice(&shape->decoder) ? 1 : check->tp;
     int64_t rows = (shape->decoder.vocab + slices - 1) / slices;
-    bool good = tensor->gradients_whole && is_copied(check, tensor) && joins_ends(check, index) &&
-                mw_step_slot(check, index, MW_ROLE_GRADIENT) == tensor->gradient_slot &&
-                mw_step_work(check, index)->bytes ==
-                    mw_dtype_bytes(tensor->gradient_dtype, rows * shape->decoder.hidden);
+    bool good =
+        tensor->gradients_whole && is_copied(check, tensor) && joins_ends(check, index) &&
+        mw_step_slot(check, index, MW_ROLE_GRADIENT) == tensor->gradient_slot &&
+        are_reduced(tensor, rows * shape->decoder.hidden, mw_step_work(check, index)->bytes);
 
     for (uint32_t tile = 0; tile < tensor->tiles; tile++) {
         struct mw_step_part *part = mw_step_part_of(check, t, tile);
@@ -492,11 +502,9 @@ sums_replicas(struct mw_step_check *check, uint32_t index, uint32_t t)
     uint32_t slot = mw_step_slot(check, index, MW_ROLE_GRADIENT), home = tensor->gradient_slot;
     bool passing = mw_plan_sums_passing(check->plan, tensor);
     bool on_gpu = mw_step_tier(check, home) == MW_TIER_GPU;
-    bool sum = tensor->summed && (on_gpu || passing);
-    uint8_t dtype = sum ? tensor->gradient_dtype : tensor->dtype;
 
     if (work->kind != MW_OP_ALL_REDUCE || slot == MW_NONE || on_gpu != (slot == home) ||
-        work->bytes != mw_dtype_bytes(dtype, tensor->shard_elements))
+        !are_reduced(tensor, tensor->shard_elements, work->bytes))
         return false;
     if (passing)
         return has_sum_of(check, slot, index, t, (uint32_t)check->plan->shape.micro_batches);

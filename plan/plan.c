@@ -128,6 +128,18 @@ mw_plan_set_strategy(struct mw_plan *plan, const char *strategy)
 }
 
 void
+mw_plan_set_asked(struct mw_plan *plan, const char *asked)
+{
+    set_name(&plan->asked, asked);
+}
+
+void
+mw_plan_set_chosen(struct mw_plan *plan, const char *chosen)
+{
+    set_name(&plan->chosen, chosen);
+}
+
+void
 mw_plan_free(struct mw_plan *plan)
 {
     if (!plan)
@@ -137,6 +149,8 @@ mw_plan_free(struct mw_plan *plan)
     free(plan->software);
     free(plan->model);
     free(plan->strategy);
+    free(plan->asked);
+    free(plan->chosen);
     free(plan->programs);
     free(plan->comms);
     free(plan->lanes);

@@ -607,7 +607,9 @@ struct mw_plan {
     /* The profiles of machine and software, model and strategy that the plan was made for; NULL if
      * unknown. */
     char *machine, *software, *model, *strategy;
-    uint32_t world_ranks;    /* ranks of all programs, including those that this plan does not
+    char *asked, *chosen; /* the settings of the question, and those that its plan was made with, as
+                           * whoever asked writes them; NULL if unknown */
+    uint32_t world_ranks; /* ranks of all programs, including those that this plan does not
                               * have */
     uint32_t ranks_per_node; /* rank r is on node r / ranks_per_node */
     struct mw_program *programs;
@@ -680,6 +682,8 @@ void mw_plan_set_machine(struct mw_plan *plan, const char *machine);
 void mw_plan_set_software(struct mw_plan *plan, const char *software);
 void mw_plan_set_model(struct mw_plan *plan, const char *model);
 void mw_plan_set_strategy(struct mw_plan *plan, const char *strategy);
+void mw_plan_set_asked(struct mw_plan *plan, const char *asked);
+void mw_plan_set_chosen(struct mw_plan *plan, const char *chosen);
 void mw_plan_free(struct mw_plan *plan);
 /* Copies all that stands before the entities, but for the title, and the programs. */
 void mw_plan_copy_head(struct mw_plan *to, const struct mw_plan *from);
@@ -831,6 +835,9 @@ int64_t mw_plan_whole_need_bytes(const struct mw_plan *plan, int tier);
  */
 #define MW_PLAN_STEP_OPS_MAX 4000000
 bool mw_plan_check_step(const struct mw_plan *plan, bool may_drop, char *why, size_t why_size);
+/* Why a plan that passed the check is a step of another kind, which can only be simulated; NULL: it
+ * has to be a whole step. */
+const char *mw_plan_other_step(const struct mw_plan *plan);
 
 /* --- ranks, programs and communicators ------------------------------------------------------- */
 

@@ -646,17 +646,17 @@ read_line(struct mw_plan_reader *reader, struct mw_plan *plan)
     return !reader->failed && i < sizeof entities / sizeof *entities;
 }
 
-/* Reads the world, after those names of machine, software, model and strategy that are there. */
+/* Reads the world, after those names of machine, software, model and strategy that are there, and
+ * what was asked and chosen. */
 static void
 read_world(struct mw_plan_reader *reader, struct mw_plan *plan)
 {
     static const struct {
         const char *word;
         void (*set)(struct mw_plan *plan, const char *name);
-    } names[] = {{"machine", mw_plan_set_machine},
-                 {"software", mw_plan_set_software},
-                 {"model", mw_plan_set_model},
-                 {"strategy", mw_plan_set_strategy}};
+    } names[] = {{"machine", mw_plan_set_machine}, {"software", mw_plan_set_software},
+                 {"model", mw_plan_set_model},     {"strategy", mw_plan_set_strategy},
+                 {"asked", mw_plan_set_asked},     {"chosen", mw_plan_set_chosen}};
     const char *word = begin_line(reader, "'machine', 'software', 'model', 'strategy' or 'world'");
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -898,12 +898,10 @@ static bool
 add_plan(struct mw_variants **variants, struct mw_plan *plan, const struct variants_text *it,
          unsigned long line, char *why, size_t why_size)
 {
-    bool whole = it->steps && !plan->shape.only_simulated && !plan->shape.no_flush &&
-                 !plan->shape.replicas.stages;
     bool good = mw_plan_check(plan, why, why_size);
 
-    whole = whole && good && (plan->program_count == 1 || mw_plan_all_have_layers(plan));
-    good = good && (!whole || mw_plan_check_step(plan, *variants != NULL, why, why_size));
+    if (good && it->steps && !mw_plan_other_step(plan))
+        good = mw_plan_check_step(plan, *variants != NULL, why, why_size);
 
     if (!good)
         prepend_line(it->text, it->length, line, why, why_size);

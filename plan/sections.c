@@ -257,6 +257,8 @@ mw_plan_copy_head(struct mw_plan *to, const struct mw_plan *from)
     mw_plan_set_software(to, from->software);
     mw_plan_set_model(to, from->model);
     mw_plan_set_strategy(to, from->strategy);
+    mw_plan_set_asked(to, from->asked);
+    mw_plan_set_chosen(to, from->chosen);
     mw_plan_set_world(to, from->world_ranks, from->ranks_per_node, true);
     mw_plan_clear_programs(to);
     for (uint32_t i = 0; i < from->program_count; i++) {

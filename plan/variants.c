@@ -245,6 +245,59 @@ check_shared(const struct mw_variants *variants, uint32_t v, char *why, size_t w
     return !line;
 }
 
+static char *
+text_of(const struct mw_variants *variants)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    bool good = out && mw_variants_write(variants, out);
+
+    if (out)
+        fclose(out);
+    if (good)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* The text from its first line on that is not of what a plan was made for. */
+static const char *
+skip_made_for(const char *text)
+{
+    static const char *const words[] = {"machine ", "software ", "asked ", "chosen ", "tier "};
+    size_t w = 0;
+
+    while (*text && w < sizeof words / sizeof *words)
+        if (strncmp(text, words[w], strlen(words[w]))) {
+            w++;
+        } else {
+            text += strcspn(text, "\n");
+            text += *text == '\n';
+            w = 0;
+        }
+    return text;
+}
+
+bool
+mw_variants_agree(const struct mw_variants *a, const struct mw_variants *b)
+{
+    char *of_a = text_of(a), *of_b = text_of(b);
+    const char *at_a = of_a ? skip_made_for(of_a) : "", *at_b = of_b ? skip_made_for(of_b) : NULL;
+    bool same = at_a && at_b;
+
+    while (same && (*at_a || *at_b)) {
+        size_t length = strcspn(at_a, "\n");
+        same = length == strcspn(at_b, "\n") && !memcmp(at_a, at_b, length) &&
+               at_a[length] == at_b[length];
+        at_a = skip_made_for(at_a + length + (at_a[length] == '\n'));
+        at_b = same ? skip_made_for(at_b + length + (at_b[length] == '\n')) : at_b;
+    }
+    free(of_a);
+    free(of_b);
+    return same;
+}
+
 /* Gradients that wait for the next step must not be lost, or meet other layers. */
 static bool
 check_delays(const struct mw_variants *variants, char *why, size_t why_size)

@@ -67,6 +67,9 @@ bool mw_variants_check(const struct mw_variants *variants, char *why, size_t why
  * It reads back to the same variants.  Parsing checks each plan and then the variants.  Otherwise
  * as plan.h says for a plan. */
 bool mw_variants_write(const struct mw_variants *variants, FILE *out);
+/* Whether both write the same text, but for what they were made for: names, the question and the
+ * capacities of tiers. */
+bool mw_variants_agree(const struct mw_variants *a, const struct mw_variants *b);
 struct mw_variants *mw_variants_parse(const char *text, size_t length, char *why, size_t why_size);
 /* The same of plans that are whole steps (mw_plan_check_step); all but the first may leave out
  * layers. */

@@ -128,6 +128,8 @@ write_head(struct writer *writer, const struct mw_plan *plan)
     put_line(writer, "\nsoftware", plan->software);
     put_line(writer, "\nmodel", plan->model);
     put_line(writer, "\nstrategy", plan->strategy);
+    put_line(writer, "\nasked", plan->asked);
+    put_line(writer, "\nchosen", plan->chosen);
     put(writer, "\n");
     write_world(writer, plan);
     for (int tier = 0; tier < MW_TIER_COUNT; tier++) {

@@ -511,12 +511,12 @@ check_counts_of_layers(const struct mw_model *model, const struct mw_settings *s
     if (s->recompute_layers > most)
         return mw_refuse(error,
                          "{recompute-layers=%" G_GINT64_FORMAT "}: %smodel %s has "
-                         "%" G_GINT64_FORMAT " layers; give 1 to %" G_GINT64_FORMAT ", or fewest",
+                         "%" G_GINT64_FORMAT " layers; give %s, or fewest",
                          s->recompute_layers,
                          mw_settings_stretches(s) > 1 ? "a stretch of "
                          : s->pp > 1                  ? "a pipeline stage of "
                                                       : "",
-                         model->name, most, most);
+                         model->name, most, mw_format_choice(1, most));
     return true;
 }
 
@@ -747,8 +747,9 @@ check_combination(const struct mw_request *request, const struct mw_settings *s,
         return mw_refuse(error,
                          "{seq=%" G_GINT64_FORMAT
                          "}: model %s has learned positions for %" G_GINT64_FORMAT
-                         " tokens; give 1 to %" G_GINT64_FORMAT,
-                         s->seq, request->model->name, request->model->seq, request->model->seq);
+                         " tokens; give %s",
+                         s->seq, request->model->name, request->model->seq,
+                         mw_format_choice(1, request->model->seq));
     if (mw_dtype_row(s->dtype)->products == MW_PRODUCTS_FP32 &&
         request->hardware->gpu_fp32_flops <= 0)
         return mw_refuse(error,

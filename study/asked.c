@@ -37,7 +37,7 @@ mw_asked_texts(const struct mw_question *question, const struct mw_settings *set
     add(texts, "model", question->model_called ? question->model_called : question->model.name);
     add(texts, "hardware",
         question->hardware_called ? question->hardware_called
-                                  : mw_profile_called(question->profile));
+                                  : mw_machine_called(question->profile));
     if (question->software)
         add(texts, "software", mw_profile_called(question->software));
     add(texts, "strategy", mw_strategy_name((int)settings->strategy));

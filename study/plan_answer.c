@@ -330,11 +330,11 @@ other_memory(const struct mw_plan *plan, const struct mw_result *r)
 
 char *
 mw_answer_other_machine(const struct mw_question *question, const char *name,
-                        const struct mw_answer *answer)
+                        const struct mw_plan *plan, const struct mw_answer *answer)
 {
     g_autofree char *here = mw_question_machine_text(question);
-    const char *then = answer->plan->machine;
-    const char *tier = other_memory(answer->plan, answer->result);
+    const char *then = plan->machine;
+    const char *tier = other_memory(plan, answer->result);
 
     g_auto(GStrv) was = mw_plan_signed_words(then), is = mw_plan_signed_words(here);
     bool same = was[0] && !strcmp(was[0], is[0]);
@@ -351,15 +351,15 @@ mw_answer_other_machine(const struct mw_question *question, const char *name,
 
 char *
 mw_answer_other_software(const struct mw_question *question, const char *name,
-                         const struct mw_answer *answer)
+                         const struct mw_plan *plan)
 {
-    struct mw_profile *then = mw_plan_software(answer->plan);
+    struct mw_profile *then = mw_plan_software(plan);
 
-    if (then || !answer->plan->software) {
+    if (then || !plan->software) {
         mw_profile_free(then);
         return NULL;
     }
     return mw_spelled_printf("%s: the plan was made with software %s, which is not the name of a "
                              "profile here; this answer is for %s, {software} names another",
-                             name, answer->plan->software, mw_profile_name(question->software));
+                             name, plan->software, mw_profile_name(question->software));
 }

@@ -8,6 +8,7 @@
 #include "base/input.h"
 #include "base/spell.h"
 #include "hardware/hwprofile.h"
+#include "study/planned.h"
 #include "study/study.h"
 
 /* Names stand in the head's first lines. */
@@ -59,6 +60,24 @@ software_line(const char *text, uint32_t plan)
     return 0;
 }
 
+/* What the first plan's lines say was asked and chosen: the reader has found these lines in its
+ * head. */
+static bool
+check_settings(const char *path, const char *text, const struct mw_plan *plan, GError **error)
+{
+    struct mw_settings settings;
+    const struct {
+        const char *begin, *line;
+    } lines[] = {{"asked", plan->asked}, {"chosen", plan->chosen}};
+
+    for (size_t i = 0; i < G_N_ELEMENTS(lines); i++)
+        if (!mw_planned_read(lines[i].line, &settings, error)) {
+            g_prefix_error(error, "%s: line %u: ", path, find_line(text, lines[i].begin));
+            return false;
+        }
+    return true;
+}
+
 /* What a plan's line says was set of its software. */
 static bool
 check_software(const char *path, const char *text, const struct mw_variants *variants,
@@ -90,7 +109,8 @@ mw_plan_file_read(const char *path, GError **error)
     struct mw_variants *variants = mw_variants_parse_steps(text, length, why, sizeof why);
     if (!variants)
         g_set_error(error, MW_ERROR, MW_ERROR_FORMAT, "%s: %s", path, why);
-    else if (!check_software(path, text, variants, error))
+    else if (!check_software(path, text, variants, error) ||
+             !check_settings(path, text, variants->plans[0], error))
         g_clear_pointer(&variants, mw_variants_free);
     return variants;
 }

@@ -3,6 +3,7 @@
 
 #include "hardware/composed.h"
 #include "planner/settings/strategies.h"
+#include "study/planned.h"
 #include "study/study.h"
 
 /* What decides which software usually trains so. */
@@ -108,10 +109,8 @@ profile_text(const char *called, const struct mw_profile *profile)
     return g_strconcat(called, *keys ? SET : "", set, NULL);
 }
 
-/* The name of a machine, composed of parts or not, or the path of its file where that is not what
- * the name leads to. */
-static const char *
-machine_called(const struct mw_profile *machine)
+const char *
+mw_machine_called(const struct mw_profile *machine)
 {
     const char *name = mw_profile_name(machine), *called = mw_profile_called(machine);
     g_autofree char *path = strcmp(name, called) ? mw_profile_path(&mw_hwprofile_kind, name) : NULL;
@@ -123,7 +122,7 @@ machine_called(const struct mw_profile *machine)
 char *
 mw_question_machine_text(const struct mw_question *question)
 {
-    return profile_text(machine_called(question->profile), question->profile);
+    return profile_text(mw_machine_called(question->profile), question->profile);
 }
 
 void
@@ -187,8 +186,9 @@ mw_plan_check_software(const struct mw_plan *plan, GError **error)
     return good;
 }
 
-void
-mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
+/* What a plan alone says. */
+static void
+read_shape(const struct mw_plan *plan, struct mw_question *question)
 {
     const struct mw_step_shape *shape = &plan->shape;
     enum mw_strategy strategy = MW_STRATEGY_AUTO;
@@ -212,4 +212,14 @@ mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
         question->settings.etp = 1;
     }
     question->settings.pp = mw_plan_degree(plan, MW_AXIS_PP);
+}
+
+void
+mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
+{
+    read_shape(plan, question);
+    if (!mw_planned_model(plan, &question->model))
+        return;
+    mw_planned_read(plan->asked, &question->settings, NULL); /* the file's reader has checked it */
+    question->strategies[0] = question->settings.strategy;
 }

@@ -32,8 +32,7 @@ struct mw_question {
     struct mw_model model;
     const char *model_called;    /* the name or path by which it was loaded; NULL: model.name.
                                * Borrowed, and read only while it is asked */
-    const char *hardware_called; /* likewise, with the parts of a composed machine; NULL: as its
-                                  * profile is called */
+    const char *hardware_called; /* likewise; NULL: mw_machine_called */
     struct mw_model_uses uses;   /* of the model, or of all models' where a plan is given */
     struct mw_profile *profile;  /* borrowed */
     struct mw_profile *software; /* borrowed; NULL: none, as ideal */
@@ -58,6 +57,9 @@ const char *mw_question_default_software(const struct mw_question *question);
 /* Writes into a plan the names of machine and software that it was made for, or the paths of their
  * files, and what was set of them. */
 void mw_question_sign(const struct mw_question *question, struct mw_plan *plan);
+/* The name of a machine, composed of parts or not, or the path of its file where that is not what
+ * the name leads to.  Borrowed. */
+const char *mw_machine_called(const struct mw_profile *machine);
 /* "rtx4090 set gpu.memory_gib=8"; g_free it. */
 char *mw_question_machine_text(const struct mw_question *question);
 /* Of what such a line says: the name, then each key that was set.  g_strfreev it. */
@@ -67,7 +69,9 @@ char **mw_plan_signed_words(const char *text);
 struct mw_profile *mw_plan_software(const struct mw_plan *plan);
 /* Whether a profile of that name, or if none has it some profile, takes what was set. */
 bool mw_plan_check_software(const struct mw_plan *plan, GError **error);
-/* Fills in what a plan says of the question that it answers. */
+/* Fills in what a plan says of the question that it answers: the question's own model, settings and
+ * strategy if it has them (study/planned.h) and the model is known here, else what its ops and
+ * names tell, and no model. */
 void mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question);
 
 /* One strategy's answer: the best of its candidates.  Plans and timeline live in the answer. */
@@ -101,12 +105,12 @@ struct mw_answer *mw_answer_of_plan(const struct mw_question *question, const ch
 /* A warning that such a plan was made for another machine than the question's; NULL: it was made
  * for this one.  g_free it. */
 char *mw_answer_other_machine(const struct mw_question *question, const char *name,
-                              const struct mw_answer *answer);
+                              const struct mw_plan *plan, const struct mw_answer *answer);
 
 /* A warning that the plan was made with software that is not known here, for an answer to a
  * question that names none; NULL: it is known, or the plan does not say.  g_free it. */
 char *mw_answer_other_software(const struct mw_question *question, const char *name,
-                               const struct mw_answer *answer);
+                               const struct mw_plan *plan);
 
 /* A row by the closed form alone (mw_estimate_s), without a plan: among the same candidates, in
  * milliseconds.  What only ops tell is unknown: bottleneck, first step, traffic of the drives.

@@ -155,6 +155,10 @@ def check_interleaved(box):
     yield from check_refused(box, f"simulate {whole} --schedule interleaved --virtual-stages 3",
                              ["--global-batch 18", "give 16 or 20"])
     yield from check_refused(box, f"simulate {asked} --virtual-stages 3", ["interleaved"])
+    one = box.run(f"simulate {asked.replace('4 --pp 4', '6 --pp 6')} --schedule interleaved "
+                  "--virtual-stages 3").err
+    if not one.strip().endswith("; give 2"):
+        yield f"one number to give: {one!r}"
     yield from check_refused(box, f"simulate {asked.replace('4 --pp 4', '7 --pp 7')} "
                              "--schedule interleaved", ["12 layers", "--pp 7", "1f1b"])
 

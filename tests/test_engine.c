@@ -144,6 +144,47 @@ test_lane_order(void)
     scene_clear(&scene);
 }
 
+static uint32_t
+add_led_work(struct scene *scene, int64_t lead_ns, int64_t ns)
+{
+    uint32_t work = add_plain_work(scene, lead_ns + ns);
+
+    g_array_index(scene->lead_ns, int64_t, work) = lead_ns;
+    return work;
+}
+
+/* At the end of round LATE an op from before the section waits out its latency as long as one of
+ * the section does at the end of the next round: these are two states, as behind it the first moves
+ * less.  Rounds of the slower lane take LEAD_NS + SLOW_NS each. */
+static void
+test_rounds_behind_latency(void)
+{
+    enum { FIRST_NS = 10, SECOND_NS = 20, LEAD_NS = 25, SLOW_NS = 40, LATE = 3, ROUNDS = 50 };
+    const int64_t round_ns = FIRST_NS + SECOND_NS, begin_ns = LATE * round_ns + FIRST_NS;
+    struct scene scene = scene_new();
+    uint16_t other = add_lane(&scene, 1), counted = add_lane(&scene, 1), led = add_lane(&scene, 1);
+    uint32_t before = add_op(&scene, other, add_plain_work(&scene, begin_ns));
+
+    add_op(&scene, led, add_led_work(&scene, LEAD_NS, round_ns - LEAD_NS));
+    mw_plan_add_dep(scene.plan, before);
+    uint32_t first = add_op(&scene, counted, add_plain_work(&scene, FIRST_NS));
+    add_op(&scene, counted, add_plain_work(&scene, SECOND_NS));
+    uint32_t slow = add_op(&scene, led, add_led_work(&scene, LEAD_NS, SLOW_NS));
+    mw_plan_add_dep(scene.plan, first);
+    mw_plan_add_section(scene.plan, (struct mw_section){.first_op = first,
+                                                        .op_count = slow + 1 - first,
+                                                        .rounds = ROUNDS,
+                                                        .parent = MW_NONE,
+                                                        .micro_batch_step = 1});
+    scene.plan->dep_strides[scene.plan->ops[slow].dep_begin].by[0] =
+        (int32_t)scene.plan->sections[0].span;
+    g_assert_true(run_steps(&scene, 1));
+    g_assert_cmpint(scene.result.rounds_skipped, >, 0);
+    g_assert_cmpint(scene.result.step_ns, ==, begin_ns + round_ns + ROUNDS * (LEAD_NS + SLOW_NS));
+    g_assert_cmpint(scene.result.lane_busy_ns[led], ==, round_ns + ROUNDS * (LEAD_NS + SLOW_NS));
+    scene_clear(&scene);
+}
+
 static void
 test_window_ops(void)
 {
@@ -602,6 +643,7 @@ main(int argc, char **argv)
     g_test_add_func("/engine/window-turns", test_window_turns);
     g_test_add_func("/engine/endless-stream", test_endless_stream);
     g_test_add_func("/engine/steady-state", test_steady_state);
+    g_test_add_func("/engine/rounds-behind-latency", test_rounds_behind_latency);
     g_test_add_func("/engine/previous-step", test_previous_step);
     g_test_add_func("/engine/match", test_match);
     g_test_add_func("/engine/refusals", test_refusals);

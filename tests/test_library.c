@@ -276,7 +276,11 @@ test_written_plan(void)
     g_assert_cmpstr(memwall_answer_plan(read), ==, memwall_answer_plan(made));
     g_assert_null(memwall_answer_warning(read, 0));
     g_assert_nonnull(strstr(memwall_answer_warning(moved, 0), "made for machine rtx4090"));
-    g_assert_null(printed(read, MEMWALL_DEEPSPEED, "lacks its settings"));
+    char *settings = printed(first, MEMWALL_DEEPSPEED, NULL),
+         *same = printed(read, MEMWALL_DEEPSPEED, NULL);
+    g_assert_cmpstr(same, ==, settings);
+    free(settings);
+    free(same);
     g_assert_null(memwall_ask(question, MEMWALL_SIMULATE, &error));
     check_error(error, MEMWALL_INVALID, "batch", "batch: cannot be set");
     g_assert_false(memwall_question_check(question, &error));
@@ -286,6 +290,29 @@ test_written_plan(void)
     memwall_answer_free(first);
     memwall_answer_free(read);
     memwall_answer_free(moved);
+    remove_file(path);
+    g_rmdir(folder);
+}
+
+/* A plan without its question has no more than its ops tell. */
+static void
+test_bare_plan(void)
+{
+    g_autofree char *folder = g_dir_make_tmp("memwall-library-XXXXXX", NULL);
+    char *path = file_in(folder, "plan.txt");
+    struct memwall_answer *made = answer_small(MEMWALL_PLAN);
+    g_autoptr(GRegex) question =
+        g_regex_new("^(asked|chosen) .*\n", G_REGEX_MULTILINE, (GRegexMatchFlags)0, NULL);
+    g_autofree char *bare = g_regex_replace_literal(question, memwall_answer_plan(made), -1, 0, "",
+                                                    (GRegexMatchFlags)0, NULL);
+
+    g_assert_true(g_file_set_contents(path, bare, -1, NULL));
+    const char *const there[] = {"plan", path, NULL};
+    struct memwall_answer *read = ask(there, MEMWALL_SIMULATE);
+    g_assert_null(memwall_answer_string(read, "strategy"));
+    g_assert_null(printed(read, MEMWALL_DEEPSPEED, "lacks its settings"));
+    memwall_answer_free(made);
+    memwall_answer_free(read);
     remove_file(path);
     g_rmdir(folder);
 }
@@ -592,6 +619,7 @@ main(int argc, char **argv)
     g_test_add_func("/library/rows", test_rows);
     g_test_add_func("/library/largest", test_largest);
     g_test_add_func("/library/written-plan", test_written_plan);
+    g_test_add_func("/library/bare-plan", test_bare_plan);
     g_test_add_func("/library/deepspeed", test_deepspeed);
     g_test_add_func("/library/forms", test_forms);
     g_test_add_func("/library/profile-keys", test_profile_keys);

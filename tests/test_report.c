@@ -84,6 +84,8 @@ test_format_count(void)
     g_assert_cmpstr(mw_format_batch(13.0 / 3), ==, "4.33333333333");
     g_assert_cmpstr(mw_format_batch(1288), ==, "1288");
     g_assert_cmpstr(mw_format_batch(1e9), ==, "1000000000");
+    g_assert_cmpstr(mw_format_choice(2, 3), ==, "2 to 3");
+    g_assert_cmpstr(mw_format_choice(2, 2), ==, "2");
 }
 
 static const struct mw_result_lane *

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/spell.h"
 #include "base/typed.h"
 #include "plan/optimizers.h"
@@ -110,10 +111,9 @@ check_ranks(const struct mw_model *model, const struct mw_settings *settings,
     else if (ranks > MW_PLAN_MAX_WORLD)
         mw_refuse(error,
                   "{nodes=%" G_GINT64_FORMAT "}: with %" G_GINT64_FORMAT
-                  " GPUs each they have %" G_GINT64_FORMAT
-                  ", more than can be planned; give 1 to %" G_GINT64_FORMAT,
+                  " GPUs each they have %" G_GINT64_FORMAT ", more than can be planned; give %s",
                   settings->nodes, settings->gpus_per_node, ranks,
-                  MW_PLAN_MAX_WORLD / settings->gpus_per_node);
+                  mw_format_choice(1, MW_PLAN_MAX_WORLD / settings->gpus_per_node));
     else if (settings->tp > ranks || ranks % settings->tp)
         mw_refuse(error,
                   "{tp=%" G_GINT64_FORMAT
@@ -238,9 +238,9 @@ check_stretches(const struct mw_model *model, const struct mw_settings *s, GErro
         return mw_refuse(error,
                          "{virtual-stages=%" G_GINT64_FORMAT "}: the %" G_GINT64_FORMAT
                          " layers of model %s make at most %" G_GINT64_FORMAT
-                         " stretches in each of {pp=%" G_GINT64_FORMAT
-                         "} stages; give 2 to %" G_GINT64_FORMAT,
-                         stretches, model->layers, model->name, most, pp, most);
+                         " stretches in each of {pp=%" G_GINT64_FORMAT "} stages; give %s",
+                         stretches, model->layers, model->name, most, pp,
+                         mw_format_choice(2, most));
     if (s->grad_accum == MW_AUTO || s->grad_accum % pp == 0)
         return true;
     if (s->global_batch != MW_AUTO) {
