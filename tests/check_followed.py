@@ -19,7 +19,7 @@ from command import MEMWALL, ROOT, Box
 from tap import MPIRUN, RANKS_ENVIRONMENT, has_ranks, report_in
 
 STEPS = 4
-OPTION = re.compile(r"(--[a-z][a-z-]*|-s)(?: (?!and |or |is |of )([^\s,;:]+))?")
+OPTION = re.compile(r"(--[a-z][a-z-]*|-s)(?: (?!and |or |is |of )([^\s,;]*[^\s,;:]))?")
 PIPELINE = "-m llama-2-7b -H 3xh200 --stage-replicas 2,1"
 PLANS = [
     f"{PIPELINE} -s ddp --update beside",
@@ -30,6 +30,26 @@ PLANS = [
     f"{PIPELINE} -s ddp --overlap off",
     f"{PIPELINE} -s zero-offload --dpu-start 2",
     f"{PIPELINE} -s ddp --micro-batch-order layer",
+    "-m llama-2-7b -H dgx-h100 --kept-bits 8 --recompute-list 0-31",
+    "-m llama-2-7b -H dgx-h100 --kept-bits 8 --recompute-layers 32",
+    "-m llama-2-7b -H dgx-h100 --kept-bits 8 --recompute-layers 16 --pp 2",
+    "-m llama-2-7b -H dgx-h100 --kept-bits 8 --activation-checkpoint-interval 1",
+    "-m llama-2-7b -H dgx-h100 --kept-bits 8 --schedule 2bw --pp 2",
+    "-m opt-1.3b -H 2xh200 -s l2l --relu-mask on --recompute-list 0-3",
+    "-m llama-2-7b -H 2xh200 --train lora:8 --pp 2 --stage-split 32",
+    "-m llama-2-7b -H 2xh200 --train lora:8 --pp 2 --stage-split 0",
+    "-m llama-2-7b -H 3xh200 --train embedding --stage-replicas 2,1",
+    "-m llama-2-7b -H 2xh200 --train embedding --pp 2",
+    "-m llama-2-7b -H 2xh200 --pp 2 --schedule zb-h1 --micro-batch-order layer",
+    "-m mixtral-8x7b -H 2xh200 --dpu-start 2 --drop-layers 1",
+    "-m gpt2 -H 2xh200 --data-parallel async --tp 2",
+    "-m gpt2 -H 2xh200 --pp 2 --optimizer-device cpu",
+    "-m llama-2-7b -H h100 --serve 6 --frozen-device cpu",
+    "-m llama-2-7b -H h100 --serve 6 --activation-device cpu",
+    "-m llama-2-7b -H h100 --serve 6 --what-if",
+    "-m llama-2-7b -H a100 --matmul-dtype fp8",
+    "-m llama-2-7b -H a100 --weight-bits 4",
+    "-m llama-2-7b -H a100 --relu-mask on",
 ] + [f"-m llama-2-7b -H 2xh200 --pp 2 -s ddp --schedule {schedule} {options}"
      for schedule in ("zb-h1", "2bw", "pipedream")
      for options in ("--recompute-list 0-3", "--recompute-layers 4",
