@@ -657,8 +657,9 @@ keeps_from_asynchrony(const struct mw_settings *s)
 {
     bool alone = mw_optimizer_updates_alone(s->optimizer);
 
-    return !partitions_state_alone(mw_strategy_traits(s->strategy)) ? "{strategy=zero1}"
-           : s->tp > 1                                              ? "{tp=1}"
+    return s->dpu_start != MW_AUTO ? "updates in their own step, without {dpu-start}"
+           : !partitions_state_alone(mw_strategy_traits(s->strategy)) ? "{strategy=zero1}"
+           : s->tp > 1                                                ? "{tp=1}"
            : mw_settings_takes_turns(s)          ? "{pp=1}, without {stage-replicas}"
            : s->pp > 1                           ? "{pp=1}"
            : s->cp > 1                           ? "{cp=1}"
