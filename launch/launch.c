@@ -36,6 +36,7 @@ static const struct {
     {"tp", "1"},
     {"cp", "1"},
     {"ep", "1"},
+    {"etp", "tp"},
     {"capacity-factor", "none"},
     {"tokens", NULL},          /* number of steps */
     {"global-batch", NULL},    /* follows from the others */

@@ -51,9 +51,15 @@ mw_shape_tokens(const struct mw_shape *shape)
 }
 
 int64_t
+mw_shape_expert_tokens(const struct mw_shape *shape)
+{
+    return mw_divide_up(mw_shape_tokens(shape), shape->whole_experts ? shape->tp : 1);
+}
+
+int64_t
 mw_shape_expert_groups(const struct mw_shape *shape)
 {
-    return shape->ep > 1 && shape->sequence_parallel ? shape->tp : 1;
+    return shape->ep > 1 && shape->sequence_parallel && !shape->whole_experts ? shape->tp : 1;
 }
 
 /* --- what a capacity drops -------------------------------------------------------------------- */
@@ -88,7 +94,7 @@ double
 mw_model_dropped_share(const struct mw_model *model, const struct mw_shape *shape)
 {
     int64_t groups = mw_shape_expert_groups(shape);
-    double tokens = (double)mw_shape_tokens(shape) / (double)groups;
+    double tokens = (double)mw_shape_expert_tokens(shape) / (double)groups;
     double visits = (double)mw_model_visits(model, shape->gate), experts = (double)model->experts;
     double most = (double)(mw_model_expert_rows(model, shape) / model->experts / groups);
 

@@ -40,15 +40,15 @@ set_mlp_widths(const struct mw_model *model, const struct mw_shape *shape, bool 
                int64_t *width)
 {
     int64_t ffn = mw_divide_up(mixture ? model->shared_expert_ffn : model->ffn, shape->tp);
-    int64_t expert = mixture ? mw_divide_up(model->expert_ffn, shape->tp) : 0;
+    int64_t part = mixture ? mw_divide_up(model->expert_ffn, shape->tp) : 0;
     int64_t visits = mw_model_visits(model, shape->gate);
     int64_t groups = mixture ? mw_model_gate_groups(model, shape->gate) : 0;
 
     width[MW_WIDTH_FFN] = ffn;
-    width[MW_WIDTH_EXPERT] = expert;
+    width[MW_WIDTH_EXPERT] = mixture && shape->whole_experts ? model->expert_ffn : part;
     width[MW_WIDTH_EXPERTS] = mixture ? model->experts : 0;
     width[MW_WIDTH_EXPERTS_HERE] = mixture ? model->experts / MAX(1, shape->ep) : 0;
-    width[MW_WIDTH_INNER] = MW_SUM(ffn, MW_PRODUCT(visits, expert));
+    width[MW_WIDTH_INNER] = MW_SUM(ffn, MW_PRODUCT(visits, part));
     width[MW_WIDTH_UP] = MW_PRODUCT(model->mlp_matrices - 1, width[MW_WIDTH_INNER]);
     width[MW_WIDTH_GROUPS] = groups;
     width[MW_WIDTH_GATED] = mixture ? mw_model_gate_scores(model, shape->gate) : 0;
@@ -131,7 +131,7 @@ features_of(const struct mw_model *model, const struct mw_shape *shape, bool mix
 int64_t
 mw_model_expert_rows(const struct mw_model *model, const struct mw_shape *shape)
 {
-    int64_t tokens = mw_shape_tokens(shape), groups = mw_shape_expert_groups(shape);
+    int64_t tokens = mw_shape_expert_tokens(shape), groups = mw_shape_expert_groups(shape);
     int64_t visits = mw_model_visits(model, shape->gate);
 
     if (!(shape->capacity_factor > 0) || !model->experts)
@@ -164,7 +164,7 @@ mw_model_expert_room(const struct mw_model *model, const struct mw_shape *shape)
     int64_t most = MIN(mw_model_visits(model, shape->gate), here);
     if (groups)
         most = MIN(most, MW_PRODUCT(groups, mw_gate_copies((int)shape->gate)));
-    most = MW_PRODUCT(ep, mw_shape_tokens(shape), most);
+    most = MW_PRODUCT(ep, mw_shape_expert_tokens(shape), most);
     if (shape->all_visit_one)
         return most;
     return (int64_t)fmin((double)most, ceil(fmax(1, shape->expert_imbalance) * (double)rows));
@@ -183,12 +183,13 @@ mw_walk_begin(const struct mw_model *model, const struct mw_shape *shape,
         .cp = MAX(1, shape->cp),
         .context = shape->context,
         .limited =
-            block.experts && (shape->capacity_factor > 0 ||
+            block.experts && (shape->capacity_factor > 0 || shape->whole_experts ||
                               mw_model_visits(model, shape->gate) != model->experts_per_token),
         .expert_rows = block.experts ? mw_model_expert_rows(model, shape) : 0,
         .room_rows = block.experts ? mw_model_expert_room(model, shape) : 0,
         .filled_rows = block.experts ? mw_model_filled_rows(model, shape) : 0,
         .shares = shape->sequence_parallel ? shape->tp : 1,
+        .whole_experts = shape->whole_experts,
         .seq = shape->seq,
         .sequences = shape->sequences,
         .text = shape->seq,
@@ -639,7 +640,9 @@ pass_elements(const struct mw_walk *walk, int operator_, const struct mw_operato
     if (pass->width == MW_WIDTH_HIDDEN)
         return MW_PRODUCT(mw_divide_up(walk->tokens, walk->shares), walk->dims.width[pass->width]);
     int64_t elements = elements_of(walk, pass->width);
-    return is_sent(walk, operator_, pass) ? mw_divide_up(elements, walk->shares) : elements;
+    bool counted = walk->whole_experts && is_of_experts_rows(pass->width); /* of a slice's tokens */
+    return is_sent(walk, operator_, pass) && !counted ? mw_divide_up(elements, walk->shares)
+                                                      : elements;
 }
 
 /* What a rank sends to experts is that of its own tokens; what comes there may be of all. */

@@ -199,6 +199,7 @@ struct mw_shape {
     int64_t cp;             /* ranks that share the tokens of each sequence; 0 or 1: none do */
     enum mw_context context; /* how these compute attention */
     int64_t ep; /* ranks over which each mixture's experts are spread; 0 or 1: each has all */
+    bool whole_experts; /* slices share these too, each with its own tokens: none is sliced */
     /* What spread experts take has room for all tokens of these ranks to come to one; else for what
      * the rank with most has, expert_imbalance times an even share, 1 time if it is less. */
     bool all_visit_one;
@@ -219,6 +220,8 @@ struct mw_shape {
 
 /* Tokens of a rank's micro-batch. */
 int64_t mw_shape_tokens(const struct mw_shape *shape);
+/* Those that visit experts from it: of slices with whole experts each has its own. */
+int64_t mw_shape_expert_tokens(const struct mw_shape *shape);
 /* Groups of them, each of which has its own part of the experts' capacity: slices that send tokens
  * of their own have one each. */
 int64_t mw_shape_expert_groups(const struct mw_shape *shape);

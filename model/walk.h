@@ -11,7 +11,8 @@ struct mw_walk {
     int64_t tokens, seq; /* of this rank's part of the sequences; of a whole sequence */
     int64_t cp;          /* ranks that share the tokens of each sequence, */
     enum mw_context context;
-    int64_t shares; /* into which slices divide the tokens of what they do not slice; 1: not */
+    bool whole_experts; /* each slice visits them with its own tokens */
+    int64_t shares;     /* into which slices divide the tokens of what they do not slice; 1: not */
     int64_t sequences, text; /* text: tokens of a sequence of the model, of which lines speak */
     bool limited;            /* experts have a capacity, or a token visits others than the model
                               * says */

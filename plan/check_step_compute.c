@@ -598,22 +598,30 @@ exchanges(const struct row *row, const struct expected *it, bool before)
                shape->context == MW_CONTEXT_ALL_TO_ALL;
     uint32_t t = check->tensor_of[(it->layer + 1) * MW_OPERATOR_COUNT + it->operator_];
 
-    return it->layer >= 0 && t != MW_NONE && check->plan->tensors[t].spread > 1 &&
+    return it->layer >= 0 && t != MW_NONE &&
+           (check->plan->tensors[t].spread > 1 || shape->whole_experts) &&
            ((it->phase == MW_PHASE_BACKWARD) == before ? operator_->returns_tokens
                                                        : operator_->takes_tokens);
 }
 
-/* Over as many ranks along the axis, and no others. */
+/* Over as many ranks along the axis, and of so many slices, and no others. */
 static bool
-is_along(const struct mw_step_check *check, uint32_t collective, enum mw_axis along, uint32_t ranks)
+is_along_of(const struct mw_step_check *check, uint32_t collective, enum mw_axis along,
+            uint32_t ranks, uint32_t slices)
 {
     const struct mw_axis_span *spans =
         check->plan->comms[mw_step_work(check, collective)->comm].spans;
 
     for (int axis = 0; axis < MW_AXIS_COUNT; axis++)
-        if (spans[axis].count != (axis == (int)along ? ranks : 1))
+        if (spans[axis].count != (axis == (int)along ? ranks : axis == MW_AXIS_TP ? slices : 1))
             return false;
     return true;
+}
+
+static bool
+is_along(const struct mw_step_check *check, uint32_t collective, enum mw_axis along, uint32_t ranks)
+{
+    return is_along_of(check, collective, along, ranks, 1);
 }
 
 /* An all-to-all over as many ranks as the op's experts are spread over, or as share sequences. */
@@ -629,15 +637,18 @@ is_exchange(const struct row *row, uint32_t collective, uint32_t of, uint32_t af
         return false;
     if (attends)
         return is_along(check, collective, MW_AXIS_CP, check->plan->shape.context_ranks);
-    return is_along(check, collective, MW_AXIS_EP,
-                    check->plan->tensors[mw_step_tensor(check, of)].spread);
+    uint32_t spread = check->plan->tensors[mw_step_tensor(check, of)].spread;
+    return is_along_of(check, collective, MW_AXIS_EP, spread > 1 ? spread : 1,
+                       check->plan->shape.whole_experts ? (uint32_t)check->tp : 1);
 }
 
-/* Experts are sliced too: slices gather the tokens that came to all of them, and scatter sums. */
+/* Where experts are sliced too, slices gather the tokens that came to all of them, and scatter
+ * sums. */
 static bool
 slices_experts(const struct mw_step_check *check, uint32_t index)
 {
-    return check->tp > 1 && !mw_operator_row(mw_step_work(check, index)->operator_)->attends;
+    return check->tp > 1 && !check->plan->shape.whole_experts &&
+           !mw_operator_row(mw_step_work(check, index)->operator_)->attends;
 }
 
 /* Each op whose tokens other ranks have has its own all-to-all before it or behind it. */

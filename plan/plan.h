@@ -544,6 +544,8 @@ struct mw_step_shape {
     int64_t save_every;     /* steps between saves of state that is not on NVMe; 0: no saves */
     bool commits;           /* every step is durable */
     bool sequence_parallel; /* tensor slices share tokens: their sums are scattered and gathered */
+    bool whole_experts;  /* tensor slices have spread experts of their own, to which each sends its
+                         * tokens, and no slices of the same ones */
     bool tensor_overlap; /* backward sums up gradients of tensor slices' inputs beside the products
                              * of the weights' gradients, which are ops of their own; of slices that
                              * share tokens it gathers inputs and gradients by ops */

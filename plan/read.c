@@ -92,6 +92,7 @@ read_shape(struct mw_plan_reader *reader, struct mw_plan *plan)
     shape->capped_logits = mw_plan_reader_skip(reader, "capped-logits");
     shape->capped_scores = mw_plan_reader_skip(reader, "capped-scores");
     shape->sequence_parallel = mw_plan_reader_skip(reader, "sequence-parallel");
+    shape->whole_experts = mw_plan_reader_skip(reader, "whole-experts");
     shape->tensor_overlap = mw_plan_reader_skip(reader, "tensor-overlap");
     shape->tensor_pieces = mw_plan_reader_skip(reader, "tensor-pieces");
     shape->tensor_parts = mw_plan_reader_skip(reader, "tensor-parts");

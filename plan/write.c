@@ -193,6 +193,7 @@ write_shape(struct writer *writer, const struct mw_step_shape *shape)
     put_flag(writer, " capped-logits", shape->capped_logits);
     put_flag(writer, " capped-scores", shape->capped_scores);
     put_flag(writer, " sequence-parallel", shape->sequence_parallel);
+    put_flag(writer, " whole-experts", shape->whole_experts);
     put_flag(writer, " tensor-overlap", shape->tensor_overlap);
     put_flag(writer, " tensor-pieces", shape->tensor_pieces);
     put_flag(writer, " tensor-parts", shape->tensor_parts);

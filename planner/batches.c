@@ -8,9 +8,9 @@
 
 #define GRAD_ACCUM_MAX 65536
 #define SEQUENCES_MAX 65536
-/* Number of splits of a global batch to return: the first that fits, then each with half as many
- * sequences per micro-batch. */
-#define SPLITS_MAX 4
+/* Number of sizes of a micro-batch to return: the largest that fits, then each with half as many
+ * sequences.  Smaller ones are slower, but leave room for layers that keep their activations. */
+#define SIZES_MAX 4
 /* Up to this number, each smaller one is another candidate. */
 #define FEW_SEQUENCES 4
 /* Above this number, one micro-batch more or less changes little. */
@@ -34,6 +34,13 @@ add(struct search *search, double micro_batch, int64_t grad_accum)
         return;
     found->one[found->count].micro_batch = micro_batch;
     found->one[found->count++].grad_accum = grad_accum;
+}
+
+/* The next size to try; from a few sequences on, each. */
+static double
+next_smaller(double sequences)
+{
+    return fmax(sequences / 2, fmin(sequences, FEW_SEQUENCES) - 1);
 }
 
 /* --- the largest micro-batch that fits -------------------------------------------------------- */
@@ -193,12 +200,12 @@ split_global_batch(struct search *search)
     g_autoptr(GArray) splits = all_splits(search);
     guint first = first_that_fits(search, splits);
 
-    for (guint i = first; i < splits->len && search->found->count < SPLITS_MAX; i++) {
+    for (guint i = first; i < splits->len && search->found->count < SIZES_MAX; i++) {
         double sequences = split_into(search, g_array_index(splits, int64_t, i));
         if (sequences > most || (i > first && !mw_fits_in_some_parts(search->request, s)))
             continue;
         add(search, s->micro_batch, s->grad_accum);
-        most = fmax(sequences / 2, fmin(sequences, FEW_SEQUENCES) - 1);
+        most = next_smaller(sequences);
     }
     if (search->found->count)
         return;
@@ -272,7 +279,8 @@ find_all(struct search *search, int64_t *guess)
     int64_t accum = add_filled(search, largest);
     if (accum > grain && accum < FEW_MICRO_BATCHES)
         add_filled(search, most / (accum + 1));
-    add_filled(search, largest / 2);
+    for (int64_t size = 1, sequences = largest; size < SIZES_MAX && sequences > 1; size++)
+        add_filled(search, sequences = (int64_t)next_smaller((double)sequences));
     s->grad_accum = 2 * grain;
     for (int64_t t = 1, most_t = most_tiles(search, largest); t < most_t; t *= 2)
         add_filled(search, largest_with_tiles(search, t));

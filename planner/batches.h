@@ -10,7 +10,7 @@
 
 #include "planner/planner.h"
 
-#define MW_BATCHES_MAX 10
+#define MW_BATCHES_MAX 16
 
 struct mw_batches {
     int count; /* at least one */

@@ -61,6 +61,8 @@ write_counts(struct mw_json_writer *json, const struct mw_result *r)
     }
     if (r->ep > 1)
         mw_json_integer(json, "ep", r->ep);
+    if (r->whole_experts)
+        mw_json_integer(json, "etp", 1);
     if (r->gate)
         mw_json_string(json, "gate", r->gate);
     if (r->expert_imbalance > 1)

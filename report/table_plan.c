@@ -121,7 +121,8 @@ add_batch(struct mw_grid *grid, const struct mw_result *r)
     if (r->cp > 1)
         mw_grid_row(grid, "sequences over", integer_text(r->cp), context, NULL);
     if (r->ep > 1)
-        mw_grid_row(grid, "experts over", integer_text(r->ep), "GPUs", NULL);
+        mw_grid_row(grid, "experts over", integer_text(r->ep),
+                    r->whole_experts ? "GPUs, each expert whole" : "GPUs", NULL);
     if (r->expert_imbalance > 1)
         mw_grid_row(grid, "fullest GPU's tokens over the mean",
                     mw_format_significant(r->expert_imbalance), NULL);

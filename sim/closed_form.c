@@ -71,7 +71,7 @@ mw_closed_rates(const struct mw_closed_dims *d, const struct mw_hardware *hw,
     }
     if (d->ep > 1) {
         r->expert_replicas = ring_of(hw, d->expert_replicas, d->expert_replicas_per_node,
-                                     fmin(d->tp * d->ep, users / d->expert_replicas_per_node));
+                                     fmin(d->tp * d->spread, users / d->expert_replicas_per_node));
         r->experts = ring_of(hw, d->ep, d->ep_per_node, users / d->ep_per_node);
     }
     r->world = d->agreed_bytes > 0 ? ring_of(hw, d->nodes * d->gpus_per_node, d->gpus_per_node, 1)

@@ -59,7 +59,8 @@ struct mw_closed_dims {
     double replicas, replicas_per_node; /* and groups of them, or ranks with the same shard */
     double tp, tp_per_node;
     double cp, cp_per_node; /* ranks that share sequences; 1: none do */
-    double ep, ep_per_node; /* ranks over which experts are spread; 1: over none */
+    double ep, ep_per_node; /* ranks over which experts are spread; 1: over none; */
+    double spread;          /* data-parallel ones among these, of a slice */
     double expert_replicas, expert_replicas_per_node; /* data-parallel ranks with the same ones */
     double micro_batches;
     double tokens;                              /* of one micro-batch of one tensor-slicing group */

@@ -409,10 +409,12 @@ dims_of(const struct mw_sizing *s)
         .cp = s->cp,
         .cp_per_node = MIN(s->cp, MAX(1, s->ranks_per_node / s->tp_ranks_per_node)),
         .ep = s->ep,
-        .ep_per_node = MIN(s->ep, MAX(1, s->ranks_per_node / s->tp_ranks_per_node)),
-        .expert_replicas = s->dp / s->ep,
+        .ep_per_node = (s->shape.whole_experts ? s->tp_ranks_per_node : 1) *
+                       MIN(s->spread, MAX(1, s->ranks_per_node / s->tp_ranks_per_node)),
+        .spread = s->spread,
+        .expert_replicas = s->dp / s->spread,
         .expert_replicas_per_node =
-            MIN(s->dp / s->ep, MAX(1, s->ranks_per_node / (s->tp_ranks_per_node * s->ep))),
+            MIN(s->dp / s->spread, MAX(1, s->ranks_per_node / (s->tp_ranks_per_node * s->spread))),
         .exchange_bytes = (double)mw_sizing_exchange_bytes(s, MW_OPERATOR_EXPERTS_UP, true) *
                           mw_sizing_imbalance(s),
         .expert_slices_bytes =

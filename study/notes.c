@@ -57,6 +57,8 @@ mw_note_idle(const struct mw_settings *asked, const struct mw_sizing *sizing, GP
          "changes nothing: no tensors are sliced, so no rank has what another one has"},
         {"{cp-kind=all-to-all}", asked->cp_kind == MW_CONTEXT_ALL_TO_ALL && sizing->cp == 1,
          "changes nothing: no GPUs share sequences; {cp} says how many do"},
+        {"{etp=1}", asked->etp == 1 && sizing->tp == 1,
+         "changes nothing: no tensors are sliced, so experts are whole all the same"},
         {"{sequence-parallel}", asked->sequence_parallel != MW_AUTO && sizing->tp == 1,
          "changes nothing: no tensors are sliced, so no slices share tokens"},
         {"{expert-imbalance}",

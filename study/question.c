@@ -207,5 +207,9 @@ mw_question_of_plan(const struct mw_plan *plan, struct mw_question *question)
         question->settings.tp = MAX(question->settings.tp, (int64_t)spans[MW_AXIS_TP].count);
         question->settings.ep = MAX(question->settings.ep, (int64_t)spans[MW_AXIS_EP].count);
     }
+    if (shape->whole_experts) {
+        question->settings.ep *= question->settings.tp;
+        question->settings.etp = 1;
+    }
     question->settings.pp = mw_plan_degree(plan, MW_AXIS_PP);
 }

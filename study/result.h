@@ -160,6 +160,7 @@ struct mw_result {
     double expert_imbalance;    /* tokens of the fullest rank that shares experts, over the mean */
     double router_aux_loss, router_z_loss; /* coefficients of a router's losses; 0: none */
     int64_t ep;                            /* GPUs over which experts are spread; 1: over none */
+    bool whole_experts;  /* tensor slices have other experts, none of which is sliced */
     int checkpoint_bits; /* of an element of an activation checkpoint; 0: as dtype */
     int64_t checkpoint_interval, param_loads, tiles, logits_chunks, prefetch;
     char *prefetch_stages; /* "nc:cg:gg"; NULL: one depth for all */

@@ -47,6 +47,7 @@ fill_identity(const struct mw_question *question, const struct mw_sizing *sizing
     r->cp = s->cp;
     r->cp_kind = s->cp > 1 ? mw_context_name(s->cp_kind) : NULL;
     r->ep = s->ep;
+    r->whole_experts = mw_settings_whole_experts(s);
     r->gate = s->gate != MW_GATING_TOP_K ? mw_gate_name((int)s->gate) : NULL;
     r->capacity_factor = sizing->shape.capacity_factor;
     r->expert_imbalance = mw_sizing_imbalance(sizing);

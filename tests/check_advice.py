@@ -590,6 +590,8 @@ def check_idle():
     for words, name, why in (
             ("-m gpt2-xl -H h100 --gpus 1 --batch 1 --checkpoint-partition off",
              "--checkpoint-partition off", "changes nothing"),
+            ("-m mixtral-8x7b -H dgx-h100 --nodes 4 -s zero3 --ep 8 --etp 1 --batch 1",
+             "--etp 1", "changes nothing"),
             ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s geeps --checkpoints inputs",
              "--checkpoints inputs", "named for"),
             ("-m gpt2-xl -H h100 --gpus 1 --batch 1 -s zero-offload++ --optimizer-device cpu",

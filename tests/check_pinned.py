@@ -3,7 +3,8 @@
 
 Over random questions of a model, a machine and a strategy, one setting at a time is asked for with
 a value next to the chosen one: sequences of a micro-batch, chunks of the logits, parts that are
-fetched ahead, layers that are recomputed, places of states.  The step has as many sequences.
+fetched ahead, layers that are recomputed, places of states.  The step has as many sequences.  And a
+question in which the strategy or the batch that were chosen are asked for has the same answer.
 
 The command is $MEMWALL, or build/cli/memwall.
 """
@@ -19,6 +20,8 @@ SEED = 2311
 QUESTIONS = 40
 LEAST = 2  # other values that fit, of a question
 SAME = 1.01  # estimates pick what is simulated
+OPEN_QUESTIONS = 24
+EQUAL = 0.01  # of steps whose micro-batches are split alike, or nearly so
 SIMPLER = 1.02  # a plan that offloads more, or treats layers unlike, is taken where it is faster
 MODELS = ("gpt3-1.3b", "gpt2-xl", "phi-2", "llama-3.2-3b", "qwen2.5-7b", "mistral-7b-v0.1",
           "llama-3.1-8b", "llama-2-13b")
@@ -27,6 +30,7 @@ MACHINES = ("rtx4090", "rtx3090-4x", "dgx-h100", "dgx-a100", "l40s", "h100", "aw
 STRATEGIES = ("", "", "-s zero3", "-s zero-offload", "-s zero-infinity-cpu",
               "-s zero-infinity-nvme")
 SOFTWARE = ("", "", "--software ideal", "--software deepspeed", "--software fsdp2-compile")
+TRAINED = ("", "", "--train lora:16", "--train lora:8@q,v", "--optimizer adafactor-pure")
 TIERS = ("gpu", "cpu", "nvme")
 STATES = ("param", "gradient", "optimizer", "activation")
 
@@ -90,9 +94,35 @@ def check_one(box, number):
     return found, asked
 
 
-def check_all(box):
+def typed(answer):
+    """Options that ask for what was chosen."""
+    settings = answer["settings"]
+    strategy, whole = f"-s {answer['strategy']}", f"--global-batch {settings['global_batch']}"
+    batch = f"--batch {settings['micro_batch']:.15g} --grad-accum {settings['grad_accum']}"
+    return strategy, whole, batch, f"{strategy} {whole}", f"{strategy} {batch}"
+
+
+def check_typed(box, number):
+    """The same of a question with an open batch and strategy; one software answers both."""
+    rng = random.Random(SEED * 2000 + number)
+    line = f"-m {rng.choice(MODELS)} -H {rng.choice(MACHINES)} --seq {1024 * rng.choice((1, 2, 4))}"
+    line += f" {rng.choice(TRAINED)}"
+    chosen = ask(box, line)
+    if not chosen or not chosen["feasible"]:
+        return None
+    line += f" --software {chosen['software']}"
+    found = []
+    for option in typed(chosen):
+        other = ask(box, f"{line} {option}")
+        times = other["tokens_per_s"] / chosen["tokens_per_s"] if other else 0
+        if abs(times - 1) > EQUAL:
+            found.append(f"{line}: {times:.4f} times as fast with {option}")
+    return found, len(typed(chosen))
+
+
+def check_all(box, check, numbers):
     with ThreadPoolExecutor(min(2, os.cpu_count() or 2)) as pool:
-        found = list(pool.map(lambda number: check_one(box, number), sample(range(QUESTIONS))))
+        found = list(pool.map(lambda number: check(box, number), sample(range(numbers))))
     fitting = [one for one in found if one]
     for lines, _ in fitting:
         yield from lines
@@ -103,7 +133,8 @@ def check_all(box):
 
 
 def tests(box):
-    yield "neighbours", check_all(box)
+    yield "neighbours", check_all(box, check_one, QUESTIONS)
+    yield "what was chosen", check_all(box, check_typed, OPEN_QUESTIONS)
 
 
 if __name__ == "__main__":

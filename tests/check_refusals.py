@@ -309,7 +309,15 @@ CONTRADICTIONS = {
     "simulate -m gpt2 -H dgx-h100 --ep 2": ["--ep 2: model gpt2 has no experts; give --ep 1"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --tp 2 --sequence-parallel off":
         ["--ep 2", "--sequence-parallel on", "--tp 1", "--ep 1"],
-    "simulate -m mixtral-8x7b -H dgx-h100 --ep 8 --tp 2": ["4 data-parallel GPUs", "give 4"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 8 --tp 2":
+        ["4 data-parallel GPUs", "give 4, or --etp 1"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 6 --tp 2 --etp 1":
+        ["--ep 6: with --etp 1", "multiple of --tp 2", "the 8 GPUs; give 2 or 4 or 8"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --tp 2 --etp 1": ["--etp 1", "give --ep", "--etp tp"],
+    "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --tp 4 --etp 2":
+        ["--etp 2", "give --etp 1 or --etp tp"],
+    "run -m mixtral-8x7b -H flat-test --ep 2 --tp 2 --etp 1 --data /etc/passwd":
+        ["--ep 2", "--tp 1", "memwall simulate"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --train lora:4": ["--ep 2", "adapters"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --optimizer muon": ["--ep 2", "--optimizer"],
     "simulate -m mixtral-8x7b -H dgx-h100 --ep 2 --objective dpo": ["dpo", "leave out --ep"],

@@ -50,6 +50,8 @@ ASKED = (
     ("answer", "simulate -m llama-3.1-8b -H dgx-h100 -s zero2 --cp 2 --batch 0.5"),
     ("answer", "simulate -m mixtral-8x7b -H dgx-h100 --nodes 4 -s zero1 --ep 8 --batch 1 "
                "--expert-imbalance 1.5"),
+    ("answer", "simulate -m mixtral-8x7b -H dgx-h100 --nodes 4 -s zero1 --ep 8 --tp 2 --etp 1 "
+               "--batch 0.5"),
     ("answer", "simulate -m gpt3-175b -H flat-test -s zero3 --batch 16"),
     ("answer", "plan -m llama-3.1-8b -H rtx4090 --train qkv,projection --weight-bits 4"),
     ("answer", "simulate -m llama-3.1-8b -H rtx4090 --train qkv --weight-bits 8 --tokens 1B "

@@ -493,6 +493,10 @@ draw_spread(struct random_request *request)
         return;
     for (int64_t tries = request->seed / 2 % 3; tries > 0; tries--)
         ep = next_divisor(dp, ep);
+    if (sliced && request->seed / 4 % 2) { /* over slices too */
+        s->etp = 1;
+        ep *= s->tp;
+    }
     s->ep = ep;
     s->expert_imbalance = 1 + (double)(request->seed / 10 % 3) * 0.375;
     s->shard_group = MW_SHARD_ALL;
@@ -663,7 +667,7 @@ random_request_text(const struct random_request *request)
 
     return g_strdup_printf(
         "request %u: %s, layers %d hidden %d kv %d ffn %d vocab %d%s experts %d; nodes %d gpus %d "
-        "group %d tp %d cp %d %s ep %d%s%s batch %g global %d accum %d seq %d; p=%s g=%s o=%s "
+        "group %d tp %d cp %d %s ep %d%s%s%s batch %g global %d accum %d seq %d; p=%s g=%s o=%s "
         "a=%s; "
         "interval %d%s%s of %d "
         "loads "
@@ -673,7 +677,7 @@ random_request_text(const struct random_request *request)
         request->seed, mw_strategy_name(s->strategy), (int)m->layers, (int)m->hidden,
         (int)m->kv_heads, (int)m->ffn, (int)m->vocab, m->tied_embedding ? " tied" : "",
         (int)m->experts, (int)s->nodes, (int)s->gpus_per_node, (int)s->shard_group, (int)s->tp,
-        (int)s->cp, mw_context_name(s->cp_kind), (int)s->ep,
+        (int)s->cp, mw_context_name(s->cp_kind), (int)s->ep, s->etp == 1 ? " whole" : "",
         s->sequence_parallel == 1 ? " sharing tokens" : "",
         request->hardware.tensor_overlap ? " overlapped"
         : request->hardware.tensor_parts ? " in parts"
@@ -755,8 +759,10 @@ random_request_stages(struct random_request *request)
     s->pp = 2 + request->seed % 3;
     while (s->pp > 1 && (ranks % (s->pp * s->tp) || s->pp > request->model.layers))
         s->pp--;
-    if (ranks / s->pp / s->tp % s->ep)
+    if (ranks / s->pp / s->tp % mw_settings_spread(s)) {
         s->ep = 1;
+        s->etp = MW_AUTO;
+    }
     s->grad_accum = 1 + request->seed % 5;
     s->global_batch = MW_AUTO;
     s->partition = MW_PARTITION_BANDWIDTH;

@@ -189,6 +189,12 @@ spread_experts(struct random_request *request, guint32 seed)
     s->ep = MIN(ranks / s->tp, 1 << (seed / 2 % 4));
     while (groups && groups % s->ep)
         s->ep /= 2;
+    int64_t over_slices = s->ep * s->tp;
+    if (seed / 8 % 2 && request->model.experts % over_slices == 0 &&
+        (!groups || groups % over_slices == 0)) {
+        s->ep = over_slices;
+        s->etp = 1;
+    }
     if (s->ep == 1)
         return;
     s->expert_imbalance = 1 + (double)(seed / 5 % 3) * 0.375;
@@ -391,7 +397,7 @@ bytes_over(const struct mw_plan *plan, enum mw_op_kind kind, enum mw_axis axis, 
 /* Three layers of Mixtral on 2 x 8 GPUs, of which 4 share experts, 2 sequences of 1024 a
  * micro-batch. */
 static void
-request_spread(struct random_request *request, int64_t tp)
+request_spread(struct random_request *request, int64_t tp, bool whole)
 {
     struct mw_settings *s = &request->settings;
 
@@ -403,7 +409,8 @@ request_spread(struct random_request *request, int64_t tp)
     request->model.layers = 3;
     s->nodes = 2;
     s->gpus_per_node = 8;
-    s->ep = 4;
+    s->ep = whole ? 4 * tp : 4;
+    s->etp = whole ? 1 : MW_AUTO;
     s->tp = tp;
     s->sequence_parallel = tp > 1 ? 1 : MW_AUTO;
     s->micro_batch = 2;
@@ -417,14 +424,14 @@ request_spread(struct random_request *request, int64_t tp)
  * come back, forward, again in recomputation, and their gradients in backward; and a rank's experts
  * have j h f elements each, whose gradients the ranks add up that have the same ones. */
 static void
-spread_bytes(int64_t tp)
+spread_bytes(int64_t tp, bool whole)
 {
     static const enum mw_strategy strategies[] = {MW_STRATEGY_DDP, MW_STRATEGY_ZERO1,
                                                   MW_STRATEGY_ZERO2, MW_STRATEGY_ZERO3};
     struct random_request request;
     struct mw_settings *s = &request.settings;
 
-    request_spread(&request, tp);
+    request_spread(&request, tp, whole);
     for (size_t i = 0; i < G_N_ELEMENTS(strategies) * MW_REDUCED_TYPE_COUNT; i++) {
         size_t row = i % G_N_ELEMENTS(strategies);
         enum mw_reduced_type type = i / G_N_ELEMENTS(strategies);
@@ -444,20 +451,25 @@ spread_bytes(int64_t tp)
                         3 * 3 * 6 * exchange);
         g_assert_cmpint(bytes_over(plan, reduces, MW_AXIS_DP, 4 / slices, 4 * slices), ==,
                         experts * (parts ? 3 : 1) * element_bytes[type]);
+        g_assert_cmpint(bytes_over(plan, MW_OP_ALL_TO_ALL, MW_AXIS_TP, slices, 1), ==,
+                        whole ? 3 * 3 * 6 * exchange : 0);
         for (int half = 0; half < 2 && tp > 1; half++)
             g_assert_cmpint(bytes_over(plan, half ? MW_OP_ALL_GATHER : MW_OP_REDUCE_SCATTER,
                                        MW_AXIS_TP, slices, 1),
-                            ==, 3 * 3 * 3 * tp * exchange);
+                            ==, whole ? 0 : 3 * 3 * 3 * tp * exchange);
         mw_plan_free(plan);
     }
 }
 
-/* With slices each sends the tokens that it has, and all gather what came to any of them. */
+/* With slices each sends the tokens that it has, and all gather what came to any of them; or where
+ * experts are whole, there are as many of them on a rank as would be slices, and nothing to gather:
+ * Liu et al., arXiv 2504.14960. */
 static void
 test_spread_bytes(void)
 {
-    spread_bytes(1);
-    spread_bytes(2);
+    spread_bytes(1, false);
+    spread_bytes(2, false);
+    spread_bytes(2, true);
 }
 
 /* It costs what so many times the FLOPs and bytes do: kernels are started as often. */
@@ -499,7 +511,7 @@ test_imbalance(void)
     struct random_request request;
 
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
-        request_spread(&request, 1);
+        request_spread(&request, 1, false);
         request.settings.strategy = MW_STRATEGY_ZERO1;
         request.settings.expert_imbalance = rows[i].asked;
         request.settings.capacity_factor = rows[i].factor;
@@ -539,7 +551,7 @@ test_gate_bytes(void)
                 {MW_GATING_GSHARD, 0, 2 * 2048}};
     struct random_request request;
 
-    request_spread(&request, 1);
+    request_spread(&request, 1, false);
     request.settings.strategy = MW_STRATEGY_ZERO1;
     for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
         request.settings.gate = rows[i].gate;

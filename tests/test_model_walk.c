@@ -442,6 +442,54 @@ test_spread_experts(void)
     g_assert_cmpint(spread[5].params, ==, INT64_C(2) * 7168 * 18432);
 }
 
+/* Slices that share whole experts: each has as many parameters as with slices of tp times as many
+ * of them, which together are those of all experts, and computes as much; but it has the tokens
+ * that came to itself, and not those that came to all slices. */
+static void
+test_whole_experts(void)
+{
+    static const int64_t degrees[][2] = {{2, 8}, {4, 8}, {4, 4}, {8, 8}, {2, 2}};
+    struct mw_model mixtral = load("mixtral-8x7b");
+    struct mw_operator_info sliced[MW_LAYER_OPERATORS_MAX], whole[MW_LAYER_OPERATORS_MAX];
+
+    for (size_t d = 0; d < G_N_ELEMENTS(degrees); d++) {
+        int64_t tp = degrees[d][0], ep = degrees[d][1], experts = 0, input = 0;
+        struct mw_shape shape = {.sequences = 1,
+                                 .seq = 4096,
+                                 .tp = tp,
+                                 .ep = MAX(2, ep / tp),
+                                 .sequence_parallel = true,
+                                 .flash_attention = true};
+        int count = mw_model_layer(&mixtral, 0, &shape, sliced);
+        double fewer = (double)(MAX(2, ep / tp)) / ((double)ep / (double)tp);
+        shape.ep = ep;
+        shape.whole_experts = true;
+        g_assert_cmpint(mw_model_layer(&mixtral, 0, &shape, whole), ==, count);
+        for (int i = 0; i < count; i++) {
+            bool up = sliced[i].operator_ == MW_OPERATOR_MLP_UP; /* keeps what experts take */
+            bool of_experts = sliced[i].operator_ == MW_OPERATOR_EXPERTS_UP ||
+                              sliced[i].operator_ == MW_OPERATOR_EXPERTS_DOWN;
+            g_assert_cmpint(whole[i].operator_, ==, sliced[i].operator_);
+            g_assert_cmpint(whole[i].forward_flops, ==, sliced[i].forward_flops);
+            g_assert_cmpfloat((double)whole[i].params, ==,
+                              (double)sliced[i].params * (of_experts ? fewer : 1));
+            experts += of_experts ? ep * whole[i].params : 0;
+            input += up ? sliced[i].saved_bytes - whole[i].saved_bytes : 0;
+            if (!up)
+                g_assert_cmpint(whole[i].saved_bytes, ==, sliced[i].saved_bytes);
+        }
+        for (int quarters = 1; quarters < 9; quarters++) { /* the room of a slice's own tokens */
+            struct mw_shape full = shape, part = shape;
+            full.whole_experts = false;
+            full.capacity_factor = part.capacity_factor = quarters / 4.0;
+            g_assert_cmpint(tp * mw_model_expert_rows(&mixtral, &part), ==,
+                            mw_model_expert_rows(&mixtral, &full));
+        }
+        g_assert_cmpint(experts, ==, INT64_C(8) * 3 * 4096 * 14336);
+        g_assert_cmpint(input, ==, (tp - 1) * (2 * 2 * 4096 / tp) * 4096); /* ke 2, 2 bytes */
+    }
+}
+
 static int64_t
 forward_flops(const struct mw_operator_info *info, int count, bool filled)
 {
@@ -728,6 +776,7 @@ main(int argc, char **argv)
     g_test_add_func("/model/walk/saved/frozen-experts", test_saved_bytes_frozen_experts);
     g_test_add_func("/model/walk/passes/frozen-bias", test_bias_frozen);
     g_test_add_func("/model/walk/slices", test_slices);
+    g_test_add_func("/model/walk/experts/whole", test_whole_experts);
     g_test_add_func("/model/walk/ends", test_ends);
     g_test_add_func("/model/walk/experts", test_experts);
     g_test_add_func("/model/walk/spread-experts", test_spread_experts);

@@ -640,9 +640,22 @@ is_of_expert_slices(const struct mw_plan *plan, uint32_t op)
            (work->kind == MW_OP_ALL_GATHER || work->kind == MW_OP_REDUCE_SCATTER);
 }
 
+/* The same plan, which says that its slices share whole experts where they slice them, or the other
+ * way round. */
+static struct mw_plan *
+of_other_experts(const struct mw_plan *plan)
+{
+    struct mw_plan *changed = copy_without(plan, (struct lack){MW_NONE, MW_NONE});
+
+    changed->shape.whole_experts = !plan->shape.whole_experts;
+    return changed;
+}
+
 static void
 look_at_spread(const struct mw_plan *plan, int *exchanges, int *reductions, int *slices)
 {
+    bool sliced = mw_plan_degree(plan, MW_AXIS_TP) > 1;
+
     for (uint32_t i = 0; i < plan->op_count; i++) {
         if (is_of_expert_slices(plan, i)) {
             g_assert_true(is_refused(copy_without(plan, (struct lack){i, MW_NONE})));
@@ -655,6 +668,11 @@ look_at_spread(const struct mw_plan *plan, int *exchanges, int *reductions, int 
         if (!gathers) /* the pass before may have left them where they are */
             g_assert_true(is_refused(copy_without(plan, (struct lack){i, MW_NONE})));
         g_assert_true(is_refused(over_all_ranks(plan, i)));
+        bool of_experts =
+            exchange && plan->works[plan->ops[i].work].operator_ != MW_OPERATOR_ATTENTION;
+        if (of_experts && sliced)
+            g_assert_true(is_refused(of_other_experts(plan)));
+        sliced &= !of_experts; /* once is enough */
         ++*(exchange ? exchanges : reductions);
     }
 }
@@ -662,9 +680,10 @@ look_at_spread(const struct mw_plan *plan, int *exchanges, int *reductions, int 
 static void
 test_spread(void)
 {
-    int exchanges = 0, reductions = 0, slices = 0;
+    int exchanges = 0, reductions = 0, slices = 0, whole = 0;
 
-    for (guint32 seed = 710000; exchanges < 200 || reductions < 100 || slices < 20; seed++) {
+    for (guint32 seed = 710000; exchanges < 200 || reductions < 100 || slices < 20 || whole < 5;
+         seed++) {
         struct random_request request;
         g_autoptr(GPtrArray) found = NULL;
         random_request_init(&request, seed);
@@ -675,6 +694,7 @@ test_spread(void)
         struct mw_plan *plan = sizing ? mw_build_plan(sizing) : NULL;
         if (plan && plan->op_count <= SMALL_OPS)
             look_at_spread(plan, &exchanges, &reductions, &slices);
+        whole += plan && plan->op_count <= SMALL_OPS && plan->shape.whole_experts;
         mw_plan_free(plan);
     }
 }

@@ -246,6 +246,35 @@ test_experts(void)
         }
 }
 
+/* Whole experts over slices and other ranks (Liu et al., arXiv 2504.14960): each slice
+ * sends what the t / tp tokens that it has send, to ep ranks of both axes. */
+static void
+test_whole_experts(void)
+{
+    for (int64_t tp = 2; tp <= GPUS / 2; tp *= 2)
+        for (int64_t ep = tp; ep <= GPUS; ep *= 2) {
+            struct random_request request;
+            g_autoptr(GPtrArray) found = NULL;
+            draw(&request, "mixtral-8x7b", MW_STRATEGY_ZERO1);
+            request.settings.tp = tp;
+            request.settings.sequence_parallel = 1;
+            request.settings.ep = ep;
+            request.settings.etp = 1;
+            struct mw_plan *plan = plan_of(&request, &found);
+            double visits = (double)request.model.experts_per_token, bytes = 0;
+            for (uint32_t o = 0; o < plan->op_count; o++) {
+                const struct mw_work *work = &plan->works[plan->ops[o].work];
+                if (!is_exchange(work))
+                    continue;
+                g_assert_cmpint(mw_plan_comm_shape(plan, work->comm).size, ==, ep);
+                bytes += (double)work->bytes;
+            }
+            g_assert_cmpint(ops_of(plan, is_exchange), ==, 4 * LAYERS * MICRO_BATCHES);
+            g_assert_cmpfloat_with_epsilon(bytes, 4 * visits * of_inputs(found) / (double)tp, 1);
+            mw_plan_free(plan);
+        }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -254,5 +283,6 @@ main(int argc, char **argv)
     g_test_add_func("/volumes/slices", test_slices);
     g_test_add_func("/volumes/checkpoints", test_checkpoints);
     g_test_add_func("/volumes/experts", test_experts);
+    g_test_add_func("/volumes/experts/whole", test_whole_experts);
     return g_test_run();
 }

@@ -38,7 +38,7 @@ def left_out(row):
     if row["precision"] not in ("bf16", "fp8"):
         return f"precision {row['precision']}"
     if run.whole(row, "tp", 1) > 1:
-        return "tensor slices beside spread experts are not planned"
+        return "whether slices have whole experts is not stated"
     return "" if experts_over(row) else "no degree of expert parallelism stated"
 
 

@@ -321,6 +321,7 @@ shape_of(const struct mw_sizing *sizing)
         .save_every = MAX(0, s->save_every),
         .commits = s->commit == 1,
         .sequence_parallel = s->sequence_parallel == 1,
+        .whole_experts = sizing->shape.whole_experts,
         .tensor_overlap = mw_sizing_tensor_overlap(sizing),
         .tensor_pieces = mw_sizing_tensor_pieces(sizing),
         .tensor_parts = mw_sizing_tensor_parts(sizing),

@@ -401,7 +401,7 @@ mw_gradient_reduce_all(struct builder *b)
     mw_build_after(b, computed);
     if (mw_sizing_copied_tensor(s) != MW_NONE) /* the copies' sum */
         mw_build_after(b, before);
-    if (!s->spread_params || s->dp == s->ep)
+    if (!s->spread_params || s->dp == s->spread)
         return;
     work = mw_work_collective(b, MW_OP_ALL_REDUCE, gradients, b->replicas_comm,
                               element_bytes * s->spread_params);

@@ -172,8 +172,11 @@ mw_build_add_comms(struct builder *b)
     b->ep_comm = b->replicas_comm = MW_NONE;
     if (s->ep > 1) {
         struct mw_comm ep = one, replicas = one;
-        uint32_t reach = (uint32_t)(s->tp * s->ep), count = (uint32_t)(s->dp / s->ep);
-        ep.spans[MW_AXIS_EP] = (struct mw_axis_span){(uint32_t)s->tp, (uint32_t)s->ep};
+        uint32_t reach = (uint32_t)(s->tp * s->spread), count = (uint32_t)(s->dp / s->spread);
+        if (s->shape.whole_experts)
+            ep.spans[MW_AXIS_TP] = slices;
+        if (s->spread > 1)
+            ep.spans[MW_AXIS_EP] = (struct mw_axis_span){(uint32_t)s->tp, (uint32_t)s->spread};
         if (count > 1)
             replicas.spans[MW_AXIS_DP] = (struct mw_axis_span){reach, count};
         b->ep_comm = mw_plan_add_comm(b->plan, ep);
@@ -284,7 +287,7 @@ add_tensors(struct builder *b)
                 .summed = trained && s->gradients_summed,
                 .trainable = trained,
                 .tiles = tensor->tiles,
-                .spread = (uint32_t)(tensor->ranks < s->shards ? s->ep : 0),
+                .spread = (uint32_t)(tensor->ranks < s->shards ? s->spread : 0),
                 .elements = tensor->params,
                 .rows = tensor->rows,
                 .row_elements = tensor->row_params,

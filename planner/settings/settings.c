@@ -39,6 +39,7 @@ mw_settings_init(struct mw_settings *settings)
         .pp = 1,
         .cp = 1,
         .ep = 1,
+        .etp = MW_AUTO,
         .capacity_factor = MW_AUTO,
         .expert_imbalance = 1,
         .router_aux_loss = MW_AUTO,

@@ -148,7 +148,9 @@ struct mw_settings {
                                  node; MW_SHARD_ALL: all */
     int64_t cp;              /* data-parallel ranks that share the tokens of sequences, default 1 */
     int cp_kind;             /* enum mw_context, default MW_CONTEXT_RING */
-    int64_t ep;              /* data-parallel ranks over which experts are spread, default 1 */
+    int64_t ep;              /* data-parallel ranks over which experts are spread, default 1; of
+                              * whole experts ranks of a stage, their slices among them */
+    int64_t etp;             /* slices of an expert; MW_AUTO: as many as tp */
     double capacity_factor;  /* rows of each expert, as a multiple of an even share of a
                              * micro-batch's tokens: others are dropped; 0: no limit; MW_AUTO: as
                              * the gate has it */
@@ -266,6 +268,18 @@ mw_settings_capacity_factor(const struct mw_settings *settings)
 {
     return settings->capacity_factor >= 0 ? settings->capacity_factor
                                           : mw_gate_row(settings->gate)->capacity_factor;
+}
+/* Whether slices have experts of their own, and not each its slice of the same ones. */
+static inline bool
+mw_settings_whole_experts(const struct mw_settings *settings)
+{
+    return settings->tp > 1 && settings->ep > 1 && settings->etp == 1;
+}
+/* Data-parallel ranks over which experts are spread: those of one slice. */
+static inline int64_t
+mw_settings_spread(const struct mw_settings *settings)
+{
+    return mw_settings_whole_experts(settings) ? MAX(1, settings->ep / settings->tp) : settings->ep;
 }
 /* Whether `run` has the gate in this type: a router in fp32 is as precise as all else there. */
 static inline bool

@@ -121,6 +121,10 @@ const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT] = {
      "spread the experts of each mixture over N neighbouring data-parallel GPUs, which send each "
      "other tokens by all-to-alls (expert parallelism; default 1: every GPU has all experts of a "
      "layer)"},
+    {MW_SETTINGS_BATCH, "etp", MW_SETTING_INTEGER, FIELD(etp), 1, 1024, "tp", NULL, "1|tp",
+     "with {ep} and {tp}: 1 keeps experts whole and spreads them over all slices of neighbouring "
+     "GPUs, whose tokens then go to {ep} GPUs at once (expert tensor parallelism 1, MoE parallel "
+     "folding; default tp: experts are sliced as all else)"},
     {MW_SETTINGS_BATCH, "capacity-factor", MW_SETTING_REAL, FIELD(capacity_factor), 0.01, 100,
      "auto", capacity_choices, "CF|none|auto",
      "give each expert of a mixture room for CF times an even share of a micro-batch's tokens: "

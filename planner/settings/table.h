@@ -63,7 +63,7 @@ struct mw_setting {
                                               * MW_SETTING_TRAIN: operators follow */
 };
 
-#define MW_SETTINGS_COUNT 67
+#define MW_SETTINGS_COUNT 68
 
 extern const struct mw_setting mw_settings_table[MW_SETTINGS_COUNT];
 extern const char *const mw_settings_group_titles[MW_SETTINGS_GROUPS];

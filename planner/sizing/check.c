@@ -586,6 +586,46 @@ check_losses(const struct mw_model *model, const struct mw_settings *s, GError *
                      s->router_z_loss, model->name);
 }
 
+/* Slices of experts: as many as of all else, or none where slices share whole ones.  Megatron Core
+ * has numbers between too (parallel_state.py, expert_tensor_parallel_size). */
+static bool
+check_expert_slices(const struct mw_settings *s, GError **error)
+{
+    if (s->etp == MW_AUTO || s->etp == s->tp || mw_settings_whole_experts(s))
+        return true;
+    if (s->etp == 1)
+        return mw_refuse(error, "{etp=1}: slices have whole experts only where {ep} spreads them; "
+                                "give {ep} a multiple of {tp}, or {etp=tp}");
+    return mw_refuse(error,
+                     "{etp=%" G_GINT64_FORMAT "}: experts are planned whole or in as many slices "
+                     "as all else; give {etp=1} or {etp=tp}",
+                     s->etp);
+}
+
+/* Whole experts lie over all slices of a number of data-parallel ranks (Megatron Core,
+ * parallel_state.py: expert ranks count tp fastest, with a tp of 1 there). */
+static bool
+check_whole_experts(const struct mw_model *model, const struct mw_settings *s, int64_t dp,
+                    GError **error)
+{
+    int64_t ep = s->ep, tp = s->tp;
+
+    if (ep % tp == 0 && model->experts % ep == 0 && (!dp || dp * tp % ep == 0))
+        return true;
+    g_autoptr(GString) good = g_string_new(NULL);
+    for (int64_t fits = tp; fits <= model->experts && (!dp || fits <= dp * tp); fits += tp)
+        if (model->experts % fits == 0 && (!dp || dp * tp % fits == 0))
+            g_string_append_printf(good, "%s%" G_GINT64_FORMAT, good->len ? " or " : "", fits);
+    g_autofree char *sliced = mw_spelled("{etp=tp}");
+    g_autofree char *ranks =
+        dp ? g_strdup_printf(" and the %" G_GINT64_FORMAT " GPUs", dp * tp) : g_strdup("");
+    return mw_refuse(
+        error,
+        "{ep=%" G_GINT64_FORMAT "}: with {etp=1} must be a multiple of {tp=%" G_GINT64_FORMAT
+        "} that divides the %" G_GINT64_FORMAT " experts of a layer of model %s%s; give %s",
+        ep, tp, model->experts, model->name, ranks, good->len ? good->str : sliced);
+}
+
 /* Whether so many ranks can share the experts of each layer; `dp`: data-parallel ranks, 0: not
  * known. */
 static bool
@@ -599,7 +639,7 @@ check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t
         return mw_refuse(error, "{capacity-factor=%.15g}: model %s has %s; leave it out",
                          s->capacity_factor, model->name, no_choice_of(model));
     if (!check_gate(model, s, error) || !check_losses(model, s, error) ||
-        !check_imbalance(model, s, error))
+        !check_imbalance(model, s, error) || !check_expert_slices(s, error))
         return false;
     if (ep == 1)
         return true;
@@ -616,17 +656,22 @@ check_experts(const struct mw_model *model, const struct mw_settings *s, int64_t
                          "{ep=%" G_GINT64_FORMAT "}: experts that are spread over GPUs are planned "
                          "with %s alone; give that, or {ep=1}",
                          ep, other);
+    if (mw_settings_whole_experts(s))
+        return check_whole_experts(model, s, dp, error);
     g_autofree char *nearest =
         nearest_common_divisors(model->experts, dp ? dp : model->experts, ep);
     g_autofree char *alone = mw_spelled("{ep=1}");
+    bool over_slices =
+        s->tp > 1 && dp && ep % s->tp == 0 && dp * s->tp % ep == 0 && model->experts % ep == 0;
+    g_autofree char *whole = mw_spelled(over_slices ? ", or {etp=1}" : "");
     g_autofree char *ranks =
         dp ? g_strdup_printf(", and the %" G_GINT64_FORMAT " data-parallel GPUs", dp)
            : g_strdup("");
     return (model->experts % ep == 0 && (!dp || dp % ep == 0)) ||
            mw_refuse(error,
                      "{ep=%" G_GINT64_FORMAT "}: must divide the %" G_GINT64_FORMAT
-                     " experts of a layer of model %s%s; give %s",
-                     ep, model->experts, model->name, ranks, *nearest ? nearest : alone);
+                     " experts of a layer of model %s%s; give %s%s",
+                     ep, model->experts, model->name, ranks, *nearest ? nearest : alone, whole);
 }
 
 /* --- ranks that share sequences --------------------------------------------------------------- */

@@ -385,8 +385,8 @@ are_alike(const struct mw_sizing *s, const struct mw_chunk *one, const struct mw
 static int64_t
 optimizer_ops(const struct mw_sizing *s)
 {
-    bool apart = s->spread_params && s->dp > s->ep;    /* reduced over other ranks */
-    int64_t ops = 1 + s->reduced_at_end * (1 + apart); /* all ranks agree on the norm */
+    bool apart = s->spread_params && s->dp > s->spread; /* reduced over other ranks */
+    int64_t ops = 1 + s->reduced_at_end * (1 + apart);  /* all ranks agree on the norm */
     int64_t each = 0;
 
     for (uint32_t c = 0; c < s->run_chunk_count; c++) {

@@ -385,7 +385,7 @@ cut_unit(struct mw_sizing *sizing, struct mw_class_info *class, struct mw_unit *
         struct mw_unit_tensor *tensor = &class->tensors[unit->first_tensor + t];
         bool tiled = largest >= tensor->first && largest < tensor->first + tensor->count;
         tensor->ranks =
-            mw_sizing_is_spread(class, tensor) ? sizing->dp / sizing->ep : sizing->shards;
+            mw_sizing_is_spread(class, tensor) ? sizing->dp / sizing->spread : sizing->shards;
         find_rows(sizing, class, tensor);
         cut_tensor(sizing, tensor, tiled ? limit : INT64_MAX, grain_of(sizing, tensor));
         if (tiled) {
@@ -428,7 +428,7 @@ mw_sizing_exchange_bytes(const struct mw_sizing *sizing, enum mw_operator operat
     const struct mw_operator_row *row = mw_operator_row((int)operator_);
 
     if (before ? row->takes_tokens : row->returns_tokens)
-        return mw_divide_up(experts_bytes(sizing), sizing->tp);
+        return mw_divide_up(experts_bytes(sizing), sizing->shape.whole_experts ? 1 : sizing->tp);
     return row->attends && sizing->cp > 1 && sizing->settings.cp_kind == MW_CONTEXT_ALL_TO_ALL
                ? context_bytes(sizing, before)
                : 0;
@@ -440,7 +440,8 @@ mw_sizing_expert_slices_bytes(const struct mw_sizing *sizing, enum mw_operator o
 {
     const struct mw_operator_row *row = mw_operator_row((int)operator_);
 
-    return sizing->tp > 1 && (before ? row->takes_tokens : row->returns_tokens)
+    return sizing->tp > 1 && !sizing->shape.whole_experts &&
+                   (before ? row->takes_tokens : row->returns_tokens)
                ? experts_bytes(sizing)
                : 0;
 }
@@ -503,7 +504,7 @@ count_spread(const struct mw_sizing *sizing)
 {
     int64_t params = 0;
 
-    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL && sizing->ep > 1; c++)
+    for (int c = MW_CLASS_LAYERS; c < MW_CLASS_TAIL && sizing->spread > 1; c++)
         for (int t = 0; t < sizing->classes[c].tensor_count; t++) {
             const struct mw_unit_tensor *tensor = &sizing->classes[c].tensors[t];
             if (tensor->trained && mw_sizing_is_spread(&sizing->classes[c], tensor))
@@ -519,7 +520,7 @@ state_params(const struct mw_sizing *sizing)
     int64_t spread = sizing->spread_params, others = sizing->trained_params - spread;
 
     return sizing->optimizer_partitioned
-               ? others / sizing->shards + spread / (sizing->dp / sizing->ep)
+               ? others / sizing->shards + spread / (sizing->dp / sizing->spread)
                : sizing->trained_params;
 }
 
@@ -698,6 +699,7 @@ mw_sizing_shape(const struct mw_model *model, const struct mw_settings *settings
     shape.cp = settings->cp;
     shape.context = (enum mw_context)settings->cp_kind;
     shape.ep = settings->ep;
+    shape.whole_experts = mw_settings_whole_experts(settings);
     shape.gate = settings->gate;
     shape.capacity_factor = mw_settings_capacity_factor(settings);
     shape.router_aux_loss = mw_settings_router_aux_loss(settings, model);
@@ -768,6 +770,7 @@ set_ranks(struct mw_sizing *sizing, int64_t stage)
     sizing->dp = mw_settings_stage_ranks(settings, stage);
     sizing->cp = settings->cp;
     sizing->ep = settings->ep;
+    sizing->spread = mw_settings_spread(settings);
     sizing->tp_ranks_per_node = MIN(sizing->tp, sizing->ranks_per_node);
     sizing->dp_ranks_per_node = mw_sizing_node_group(settings);
     sizing->shards = mw_sizing_shard_group(settings);

@@ -266,8 +266,10 @@ struct mw_sizing {
     int64_t ranks, ranks_per_node, dp, tp;
     int64_t shards, replicas; /* dp: data-parallel ranks that states are partitioned over, if they
                                * are, times the groups of them, which hold the same */
-    int64_t cp; /* data-parallel ranks that share the tokens of sequences; 1: none do */
-    int64_t ep; /* data-parallel ranks over which experts are spread; 1: each has all */
+    int64_t cp;     /* data-parallel ranks that share the tokens of sequences; 1: none do */
+    int64_t ep;     /* ranks over which experts are spread, each with tokens of its own for them; 1:
+                 * each has all; */
+    int64_t spread; /* data-parallel ranks of a slice among these: 1 to ep */
     /* In a pipeline a sizing describes one stage; the first stage's owns those of the later
      * stages. */
     int64_t pp, stage;
@@ -419,8 +421,8 @@ mw_sizing_shares_layers(const struct mw_sizing *sizing)
  * whatever rank that is; for attention of ranks that share sequences q, k and v, or the result. */
 int64_t mw_sizing_exchange_bytes(const struct mw_sizing *sizing, enum mw_operator operator_,
                                  bool before);
-/* Where tensors are sliced, slices have other tokens, and gather those of all for their parts of
- * the experts, whose results they add up and scatter: so many bytes; 0: they do not. */
+/* Where experts are sliced too, slices have other tokens, and gather those of all for their parts
+ * of the experts, whose results they add up and scatter: so many bytes; 0: they do not. */
 int64_t mw_sizing_expert_slices_bytes(const struct mw_sizing *sizing, enum mw_operator operator_,
                                       bool before);
 /* Of ranks that share experts, what the one with the most tokens has, over the mean; 1: all the
