@@ -61,7 +61,8 @@ PLANS = [
                      "--recompute-layers fewest --activation-checkpoint-interval 0")]
 # Savers of memory and ways to divide a step, of which a seed draws two.
 ONE_OF = {
-    "--kept-bits": "8", "--recompute-list": "0-3 0-11 2,5", "--recompute-layers": "1 12 fewest auto",
+    "--kept-bits": "8",
+    "--recompute-list": "0-3 0-11 2,5", "--recompute-layers": "1 12 fewest auto",
     "--activation-checkpoint-interval": "0 1 4 sqrt", "--checkpoints": "inputs activations",
     "--checkpoint-bits": "8", "--checkpoint-partition": "on off", "--relu-mask": "on",
     "--relu-sparsity": "0.5", "--recompute-attention": "on", "--tiles": "4", "--share-slots": "on",
