@@ -89,6 +89,11 @@ check_several(const struct cli_request *request, GError **error)
                          : request->details   ? "--details"
                                               : file_option(request);
 
+    const char *other =
+        memwall_question_get(request->asked, "serve") ? "--serve" : objective_option(request);
+    if (request->sensitivity && other)
+        return mw_refuse(error, "--what-if: is of the plan of a training step; leave out %s",
+                         other);
     if (strategy_count(request) > 1 && single)
         return mw_refuse(error, "%s: takes one strategy; -s names %d of them", single,
                          strategy_count(request));

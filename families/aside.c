@@ -476,3 +476,17 @@ mw_family_key_is_fraction(const char *key)
             return true;
     return false;
 }
+
+/* Without these a layer has no parts, or an image or a sound no points. */
+bool
+mw_family_key_is_positive(const char *key)
+{
+    static const char *const names[] = {
+        "n_groups",   "mamba_n_groups", "num_heads",    "mamba_n_heads",  "image_size",
+        "patch_size", "num_channels",   "num_mel_bins", "encoder_layers", "decoder_layers"};
+    bool found = false;
+
+    for (size_t i = 0; !found && i < sizeof names / sizeof *names; i++)
+        found = key && !strcmp(key, names[i]);
+    return found;
+}

@@ -333,6 +333,8 @@ bool mw_family_key_is_aside(const char *key, bool off);
 
 /* Its value need not be whole: a rate, or what sizes are multiplied by. */
 bool mw_family_key_is_fraction(const char *key);
+/* Whether a file that has the key with 0 describes no model. */
+bool mw_family_key_is_positive(const char *key);
 
 /* The name in transformers and in the files that memwall writes; NULL out of range. */
 const char *mw_activation_name(int activation);

@@ -85,6 +85,20 @@ limit_plans(const struct memwall_answer *answer, struct mw_settings *settings)
     settings->folds = true;
 }
 
+/* What is refused with every strategy is refused as that which keeps the strategy that goes
+ * furthest: each of the others has a reason of its own, which nobody asked for. */
+static void
+blame_settings(const struct mw_question *asked, enum mw_strategy strategy, GError **refused)
+{
+    g_autoptr(GError) own = NULL;
+
+    if (strategy != MW_STRATEGY_AUTO || !g_error_matches(*refused, MW_ERROR, MW_ERROR_INVALID) ||
+        mw_lib_check(asked, &asked->hardware[MW_OUTLOOK_TYPICAL], &own))
+        return;
+    g_error_free(*refused);
+    *refused = g_steal_pointer(&own);
+}
+
 static bool
 answer_strategies(const struct memwall_question *question, struct memwall_answer *answer,
                   GError **error)
@@ -101,6 +115,7 @@ answer_strategies(const struct memwall_question *question, struct memwall_answer
         if (one) {
             answer->answers[answer->count++] = one;
         } else if (!leave_out(answer, asked->strategies[i], &refused)) {
+            blame_settings(asked, asked->strategies[i], &refused);
             mw_lib_blame_deepspeed(question, &asked->settings, &refused);
             g_propagate_error(error, refused);
             return false;
@@ -188,6 +203,11 @@ answer_serving(const struct memwall_question *question, struct memwall_answer *a
     if (unread)
         return mw_refuse(error, "{%s=%s}: is of training; {serve} generates tokens: leave it out",
                          unread, memwall_question_get(question, unread));
+    if (answer->depth != MEMWALL_SIMULATE && answer->depth != MEMWALL_STEP)
+        return mw_refuse(error,
+                         "{serve=%s}: generating is simulated, without the tables of one plan; "
+                         "leave it out",
+                         memwall_question_get(question, "serve"));
     answer->serving = g_new0(struct mw_serving, 1);
     return mw_serving_find(&answer->question, answer->question.settings.serve, answer->serving,
                            error);

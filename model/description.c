@@ -278,6 +278,12 @@ add_tensor(const struct mw_config *config, const struct mw_formula_scope *scope,
         return false;
     if (!it.rows || !count || (tensor->columns && !it.columns))
         return true;
+    bool visits = tensor->met && json_object_has_member(scope->object, tensor->met);
+    if (visits && (met > count || !met))
+        return mw_refuse(config->error,
+                         "%s: key \"%s\": value %" G_GINT64_FORMAT
+                         ": must be a whole number from 1 to %" G_GINT64_FORMAT ", as there are %s",
+                         config->origin, tensor->met, met, count, tensor->count);
     if (count > G_MAXINT32 || met > count || model->tensor_count == MW_TENSORS_MAX)
         return refuse_many(config, "tensors");
     it.count = (int32_t)count;

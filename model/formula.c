@@ -70,6 +70,8 @@ check_range(struct parser *p, const struct value *value)
         fail(p, value, "must be a number from 0 to 2^40");
     else if (!whole && !mw_family_key_is_fraction(value->key))
         fail(p, value, "must be a whole number");
+    else if (value->number == 0 && mw_family_key_is_positive(value->key))
+        fail(p, value, "must be a whole number from 1 to 2^40");
 }
 
 static double

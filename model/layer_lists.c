@@ -96,6 +96,10 @@ static bool
 check_turn(const struct mw_config *config, const char *key, JsonNode *node, const char *kinds,
            int64_t layers G_GNUC_UNUSED)
 {
+    if (JSON_NODE_HOLDS_ARRAY(node) || JSON_NODE_HOLDS_OBJECT(node))
+        return mw_refuse(config->error,
+                         "%s: key \"%s\": must be letters, of %s, or a number of layers",
+                         config->origin, key, kinds);
     return json_node_get_value_type(node) != G_TYPE_STRING ||
            check_letters(config, key, json_node_get_string(node), kinds);
 }
@@ -118,10 +122,11 @@ words_of_group(JsonNode *group)
 /* [[["global", "local"], 12]]: groups of words that layers take in turn, so many times. */
 static bool
 check_groups(const struct mw_config *config, const char *key, JsonNode *node, const char *kinds,
-             int64_t layers G_GNUC_UNUSED)
+             int64_t layers)
 {
     JsonArray *groups = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
     guint count = groups ? json_array_get_length(groups) : 0;
+    int64_t entries = 0;
 
     for (guint i = 0; i < MAX(1, count); i++) {
         JsonArray *words = count ? words_of_group(json_array_get_element(groups, i)) : NULL;
@@ -131,8 +136,16 @@ check_groups(const struct mw_config *config, const char *key, JsonNode *node, co
                              config->origin, key);
         if (!check_words(config, key, words, kinds))
             return false;
+        int64_t times = json_array_get_int_element(json_array_get_array_element(groups, i), 1);
+        int64_t each = json_array_get_length(words);
+        if (times < 1 || times > layers) /* so the product below is none too large */
+            return mw_refuse(config->error,
+                             "%s: key \"%s\": takes its kinds %" G_GINT64_FORMAT
+                             " times: must be 1 to %" G_GINT64_FORMAT " times, for as many layers",
+                             config->origin, key, times, layers);
+        entries = MIN(entries + MIN(each, layers + 1) * times, G_MAXINT32);
     }
-    return true;
+    return entries == layers || refuse_count(config, key, entries, "one", layers);
 }
 
 /* Numbers of layers, which formulas read. */
@@ -161,6 +174,25 @@ static const struct {
     {"mlp_only_layers", check_numbers, NULL},
 };
 
+/* Of each period of layers the one at the offset (JambaConfig, _check_supported_offset). */
+static bool
+check_offset(const struct mw_config *config, const struct mw_formula_scope *scope, const char *key,
+             const char *period)
+{
+    int64_t at = 0, of = 0;
+
+    if (!scope->object || !json_object_has_member(scope->object, key) ||
+        !mw_config_is_read(scope->family, key))
+        return true;
+    if (!mw_formula_number(scope, key, &at, config->error) ||
+        !mw_formula_number(scope, period, &of, config->error))
+        return false;
+    return at < of || mw_refuse(config->error,
+                                "%s: key \"%s\": value %" G_GINT64_FORMAT
+                                ": must be below %s (%" G_GINT64_FORMAT ")",
+                                config->origin, key, at, period, of);
+}
+
 bool
 mw_layer_lists_check(const struct mw_config *config, const struct mw_formula_scope *scope,
                      int64_t layers)
@@ -176,5 +208,6 @@ mw_layer_lists_check(const struct mw_config *config, const struct mw_formula_sco
             !lists[i].check(config, key, node, kinds, layers))
             return false;
     }
-    return true;
+    return check_offset(config, scope, "attn_layer_offset", "attn_layer_period") &&
+           check_offset(config, scope, "expert_layer_offset", "expert_layer_period");
 }

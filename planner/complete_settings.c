@@ -1,6 +1,7 @@
 /* Sets defaults, and refuses contradictions. */
 #include <glib.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/arithmetic.h"
 #include "base/error.h"
@@ -66,22 +67,38 @@ recomputes_some(const struct mw_settings *s)
     return s->recompute_layers != MW_AUTO || !mw_layer_set_is_empty(&s->recompute_set);
 }
 
-/* What a step that goes layer by layer cannot have beside it. */
+/* The setting that says which layers are recomputed, for a message. */
+static const char *
+recomputing_setting(const struct mw_settings *s)
+{
+    return mw_layer_set_is_empty(&s->recompute_set) ? "{recompute-layers}" : "{recompute-list}";
+}
+
+/* The setting that asks for an encoding, for a message. */
+static const char *
+kept_setting(const struct mw_settings *s)
+{
+    return s->kept_as.relu_mask           ? "{relu-mask}"
+           : s->kept_as.relu_sparsity > 0 ? "{relu-sparsity}"
+                                          : "{kept-bits}";
+}
+
+/* What a step that goes layer by layer cannot have beside it.  Stages come first: their schedule
+ * decides on the interval where nobody does. */
 static bool
 check_order(const struct mw_settings *s, GError **error)
 {
     g_autofree char *stages = mw_settings_stages_text(s);
-    const char *beside = mw_kept_encodings(&s->kept_as)
-                             ? "encoded activations ({kept-bits}, {relu-mask})"
-                         : s->checkpoint_interval == 0 ? "{activation-checkpoint-interval=0}"
-                         : recomputes_some(s)          ? "{recompute-layers}"
-                         : s->param_loads == 3         ? "{param-loads=3}"
-                         : s->dpu_start != MW_AUTO     ? "{dpu-start}"
-                         : s->drop_layers              ? "{drop-layers}"
-                         : s->whole_checkpoints == 1   ? "{checkpoints=activations}"
-                         : s->checkpoint_dtype         ? "{checkpoint-bits=8}"
-                         : s->pp > 1                   ? stages
-                                                       : NULL;
+    const char *beside = s->pp > 1                        ? stages
+                         : mw_kept_encodings(&s->kept_as) ? kept_setting(s)
+                         : s->checkpoint_interval == 0    ? "{activation-checkpoint-interval=0}"
+                         : recomputes_some(s)             ? recomputing_setting(s)
+                         : s->param_loads == 3            ? "{param-loads=3}"
+                         : s->dpu_start != MW_AUTO        ? "{dpu-start}"
+                         : s->drop_layers                 ? "{drop-layers}"
+                         : s->whole_checkpoints == 1      ? "{checkpoints=activations}"
+                         : s->checkpoint_dtype            ? "{checkpoint-bits=8}"
+                                                          : NULL;
 
     bool named = mw_strategy_traits(s->strategy)->layer_order;
     return !beside || refuse_pair(s, named, "{micro-batch-order=layer}", beside, error);
@@ -123,13 +140,12 @@ check_whole(const struct mw_settings *s, GError **error)
                                 "with {checkpoints=activations} give a number of layers, or auto");
     if (s->checkpoint_interval > 1)
         return refuse_interval(s, error);
-    const char *beside = loads_again      ? "{param-loads=2}"
-                         : s->drop_layers ? "{drop-layers}"
-                         : no_inputs      ? "{checkpoint-bits=8}"
-                         : mw_kept_encodings(&s->kept_as)
-                             ? "encoded activations ({kept-bits}, {relu-mask})"
-                         : interleaved ? "{schedule=interleaved}"
-                                       : NULL;
+    const char *beside = loads_again                      ? "{param-loads=2}"
+                         : s->drop_layers                 ? "{drop-layers}"
+                         : no_inputs                      ? "{checkpoint-bits=8}"
+                         : mw_kept_encodings(&s->kept_as) ? kept_setting(s)
+                         : interleaved                    ? "{schedule=interleaved}"
+                                                          : NULL;
 
     bool named = mw_strategy_traits(s->strategy)->whole_checkpoints;
     return !beside || refuse_pair(s, named, "{checkpoints=activations}", beside, error);
@@ -357,7 +373,7 @@ check_trained(const struct mw_settings *s, GError **error)
     }
     if (s->frozen_dtype != MW_DTYPE_NONE && !s->trained.frozen)
         return mw_refuse(error, "{weight-bits}: applies to frozen weights, and none are frozen; "
-                                "give {train} too");
+                                "give {train=lora:16} too");
     if (s->lora_alpha > 0 && !s->trained.rank)
         return mw_refuse(error, "{lora-alpha=%g}: there are no adapters; give {train=lora:16} too",
                          s->lora_alpha);
@@ -369,15 +385,6 @@ check_trained(const struct mw_settings *s, GError **error)
                          trained);
     }
     return true;
-}
-
-/* The setting that asks for an encoding, for a message. */
-static const char *
-kept_setting(const struct mw_settings *s)
-{
-    return s->kept_as.relu_mask           ? "relu-mask"
-           : s->kept_as.relu_sparsity > 0 ? "relu-sparsity"
-                                          : "kept-bits";
 }
 
 static bool
@@ -397,17 +404,26 @@ check_kept(const struct mw_model *model, const struct mw_settings *s, GError **e
 
     if (!mw_kept_encodings(&s->kept_as))
         return true;
-    if (s->checkpoint_interval && !mw_settings_keeps_whole(s) &&
-        (!recomputes_some(s) || s->recompute_layers >= model->layers ||
-         mw_layer_set_count(&s->recompute_set, 0, model->layers) == model->layers))
+    g_autofree char *named = mw_spelled(kept_setting(s));
+    if (relu && !has_relu(model))
+        return mw_refuse(error, "%s: model %s is not known to have ReLU, as OPT has; leave it out",
+                         named, model->name);
+    if (!s->checkpoint_interval || mw_settings_keeps_whole(s))
+        return true;
+    g_autofree char *recomputing = mw_spelled(recomputing_setting(s));
+    int64_t most = mw_settings_most_layers(model, s);
+    if (!recomputes_some(s))
         return mw_refuse(error,
-                         "{%s}: every layer is recomputed, and none keeps its activations; give "
-                         "{activation-checkpoint-interval=0}, or fewer {recompute-layers} than "
+                         "%s: every layer is recomputed, and none keeps its activations; give "
+                         "{activation-checkpoint-interval=0}, or {recompute-layers} of less than "
                          "%" G_GINT64_FORMAT,
-                         kept_setting(s), model->layers);
-    return !relu || has_relu(model) ||
-           mw_refuse(error, "{%s}: model %s is not known to have ReLU; OPT has it", kept_setting(s),
-                     model->name);
+                         named, most);
+    return (s->recompute_layers < most &&
+            mw_layer_set_count(&s->recompute_set, 0, model->layers) < model->layers) ||
+           mw_refuse(error,
+                     "%s: %s names every layer, and none keeps its activations; name fewer, or "
+                     "leave out %s",
+                     named, recomputing, recomputing);
 }
 
 /* Profiles that have fp8 are named: which GPUs have it is nothing that a message says by heart. */
@@ -432,7 +448,8 @@ check_matmul(const struct mw_hardware *hardware, const struct mw_settings *s, GE
     g_autofree char *names = mw_hwprofiles_with_fp8();
     return mw_refuse(error,
                      "{matmul-dtype=%s}: the profile has no rate of products in fp8 "
-                     "(gpu.fp8_tile_tflops); profiles with one: %s",
+                     "(gpu.fp8_tile_tflops); profiles with one: %s, and machines of these GPUs; "
+                     "or leave it out",
                      mw_dtype_name(s->matmul_dtype), names);
 }
 
@@ -525,13 +542,13 @@ check_recompute(const struct mw_model *model, const struct mw_settings *s, GErro
 {
     int64_t listed = mw_layer_set_count(&s->recompute_set, 0, MW_LAYER_SET_MAX);
     int64_t own = mw_layer_set_count(&s->recompute_set, 0, model->layers);
+    g_autofree char *recomputing = mw_spelled(recomputing_setting(s));
 
     if (recomputes_some(s) && (mw_settings_no_flush(s) || mw_settings_weights_later(s)))
         return mw_refuse(error,
                          "{schedule=%s}: keeps all activations, and recomputes no layer; leave out "
-                         "{%s}",
-                         mw_schedule_row(s->schedule)->name,
-                         listed ? "recompute-list" : "recompute-layers");
+                         "%s",
+                         mw_schedule_row(s->schedule)->name, recomputing);
     if (s->recompute_layers > 0 && s->checkpoint_interval == 0)
         return mw_refuse(error,
                          "{recompute-layers=%" G_GINT64_FORMAT
@@ -552,10 +569,8 @@ check_recompute(const struct mw_model *model, const struct mw_settings *s, GErro
                          "; name these alone",
                          model->name, model->layers - 1);
     if (recomputes_some(s) && s->pp > 1 && model->layers > MW_LAYER_SET_MAX)
-        return mw_refuse(error,
-                         "{recompute-layers}: with {pp} for models of at most %d layers; leave "
-                         "one out",
-                         MW_LAYER_SET_MAX);
+        return mw_refuse(error, "%s: with {pp} for models of at most %d layers; leave one out",
+                         recomputing, MW_LAYER_SET_MAX);
     return true;
 }
 
@@ -570,9 +585,11 @@ check_weights_later(const struct mw_model *model, const struct mw_settings *s, G
                          "{schedule=%s}: keeps all activations for the gradients of weights; give "
                          "{activation-checkpoint-interval=0}",
                          name);
-    if (mw_kept_encodings(&s->kept_as))
-        return mw_refuse(error, "{schedule=%s}: keeps activations as they are; leave out {%s}",
-                         name, kept_setting(s));
+    if (mw_kept_encodings(&s->kept_as)) {
+        g_autofree char *kept = mw_spelled(kept_setting(s));
+        return mw_refuse(error, "{schedule=%s}: keeps activations as they are; leave out %s", name,
+                         kept);
+    }
     if (s->trained.frozen)
         return mw_refuse(error, "{schedule=%s}: trains all parameters; leave out {train}", name);
     if (model->experts)
@@ -606,9 +623,14 @@ check_no_flush(const struct mw_model *model, const struct mw_settings *s, GError
                          "{schedule=%s}: is for states that stay whole on the GPU; give "
                          "{strategy=ddp} or {strategy=zero1}, without offloading",
                          name);
-    if (s->checkpoint_interval || mw_kept_encodings(&s->kept_as))
+    if (mw_kept_encodings(&s->kept_as)) {
+        g_autofree char *kept = mw_spelled(kept_setting(s));
+        return mw_refuse(error, "{schedule=%s}: keeps activations as they are; leave out %s", name,
+                         kept);
+    }
+    if (s->checkpoint_interval)
         return mw_refuse(error,
-                         "{schedule=%s}: keeps all activations as they are; give "
+                         "{schedule=%s}: keeps all activations; give "
                          "{activation-checkpoint-interval=0}",
                          name);
     if (s->commit == 1 || s->save_every > 0)
@@ -635,8 +657,9 @@ keeps_from_asynchrony(const struct mw_settings *s)
 {
     bool alone = mw_optimizer_updates_alone(s->optimizer);
 
-    return !partitions_state_alone(mw_strategy_traits(s->strategy)) ? "{strategy=zero1}"
-           : s->tp > 1                                              ? "{tp=1}"
+    return s->dpu_start != MW_AUTO ? "updates in their own step, without {dpu-start}"
+           : !partitions_state_alone(mw_strategy_traits(s->strategy)) ? "{strategy=zero1}"
+           : s->tp > 1                                                ? "{tp=1}"
            : mw_settings_takes_turns(s)          ? "{pp=1}, without {stage-replicas}"
            : s->pp > 1                           ? "{pp=1}"
            : s->cp > 1                           ? "{cp=1}"
@@ -827,8 +850,43 @@ mw_settings_complete(const struct mw_request *request, const struct mw_settings 
     return true;
 }
 
+/* A message about a strategy is of no use where nobody named one. */
+static bool
+names_strategy(const GError *refused)
+{
+    const struct mw_strategies all = mw_strategies_all();
+    bool names = false;
+
+    for (int i = 0; !names && i < all.count; i++)
+        names = strstr(refused->message, mw_strategy_name(all.one[i])) != NULL;
+    return names;
+}
+
+/* The first message of an open strategy that is not about a strategy: it goes furthest with what is
+ * asked.  Else that of `blamed`. */
+static bool
+refuse_open(const struct mw_request *request, const struct mw_settings *blamed,
+            const struct mw_strategies *all, GError **error)
+{
+    struct mw_settings one = *blamed;
+    GError *first = NULL;
+
+    check_combination(request, blamed, &first);
+    for (int i = 0; names_strategy(first) && i < all->count; i++) {
+        g_autoptr(GError) other = NULL;
+        one.strategy = all->one[i];
+        check_combination(request, &one, &other);
+        if (!names_strategy(other)) {
+            g_error_free(first);
+            first = g_steal_pointer(&other);
+        }
+    }
+    g_propagate_error(error, first);
+    return false;
+}
+
 /* If the strategy is open, one that accepts the devices is enough; if none does, the message is
- * that of the strategy that accepts any device. */
+ * that of the strategy that accepts any device, if it is not about the strategy. */
 static bool
 check_strategies(const struct mw_request *request, const struct mw_settings *s, GError **error)
 {
@@ -842,7 +900,7 @@ check_strategies(const struct mw_request *request, const struct mw_settings *s, 
         if (!offloads_params(mw_strategy_traits(blamed.strategy)))
             blamed.strategy = one.strategy;
     }
-    return taken || check_combination(request, &blamed, error);
+    return taken || refuse_open(request, &blamed, &all, error);
 }
 
 bool

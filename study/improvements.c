@@ -416,7 +416,7 @@ add_schedule(struct list *list)
         s = list->question->settings;
     }
     if (s.pp > 1 && mw_layer_set_is_empty(&s.stage_begins)) {
-        mw_layer_set_add(&s.stage_begins, 0);
+        mw_layer_set_add(&s.stage_begins, MW_STAGES_BALANCED);
         add_setting(list, s, g_strdup("stages of unlike numbers of layers"),
                     mw_spelled("{stage-split=balanced}"),
                     mw_settings_takes_turns(&s) ? 0 : gain_of_balance(list, &s));

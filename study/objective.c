@@ -53,6 +53,11 @@ mw_objective_check_settings(const struct mw_settings *s, GError **error)
                         : s->critic && !ppo                         ? "critic"
                                                                     : NULL;
 
+    if (alien && s->serve)
+        return mw_refuse(error,
+                         "{%s}: is of fine-tuning from preferences; {serve} generates tokens: "
+                         "leave it out",
+                         alien);
     return !alien ||
            mw_refuse(error, "{%s}: there is none with {objective=%s}; give {objective=%s}", alien,
                      mw_objective_rows[kind].name,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/spell.h"
 #include "hardware/ring.h"
 #include "sim/closed_form.h"
 #include "sim/kernels.h"
@@ -444,13 +445,19 @@ check(const struct mw_question *question, int64_t generated, GError **error)
     if (s->dtype == MW_DTYPE_FP32 && question->hardware[MW_OUTLOOK_TYPICAL].gpu_fp32_flops <= 0)
         return mw_refuse(error, "{dtype=fp32}: the profile has no rate of products in fp32; set "
                                 "gpu.fp32_tflops, or leave it out");
+    static const char *const devices[MW_STATE_COUNT] = {[MW_STATE_GRADIENTS] = "{gradient-device}",
+                                                        [MW_STATE_OPTIMIZER] = "{optimizer-device}",
+                                                        [MW_STATE_ACTIVATIONS] =
+                                                            "{activation-device}"};
     for (int state = 0; state < MW_STATE_COUNT; state++)
-        if (state != MW_STATE_PARAMETERS && s->placement[state].count)
+        if (devices[state] && s->placement[state].count) {
+            g_autofree char *device = mw_spelled(devices[state]);
             return mw_refuse(error,
                              "{serve=%" G_GINT64_FORMAT "}: weights are where {param-device} "
-                             "says, the cache on the GPUs, and there is no other state: leave out "
-                             "where it is to be kept",
-                             generated);
+                             "says, the cache on the GPUs, and there is no other state; leave out "
+                             "%s",
+                             generated, device);
+        }
     if (s->tp > 1 || s->pp > 1)
         return mw_refuse(error,
                          "{serve=%" G_GINT64_FORMAT "}: every GPU has sequences of its own "

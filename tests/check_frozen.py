@@ -229,10 +229,13 @@ def check_refusals(box):
             ("--train qkv,qkv", "'qkv' is given twice"),
             ("--train attention", "no operator 'attention'"),
             ("--train final-norm,logits", "of the layers, or the embedding"),
-            ("--weight-bits 4", "--weight-bits", "give --train too"),
+            ("--weight-bits 4", "--weight-bits", "give --train lora:16 too"),
             ("--train norm1 --weight-bits 5", "must be 16, 8, 4 or 4-double"),
-            ("-H dgx-a100 --pp 2 --gpus 2 --train embedding", "no such operators",
-             "pipeline stages")):
+            ("-H dgx-a100 --pp 2 --gpus 2 --train embedding", "stage 2 has no such operators",
+             "each stage has, such as qkv, or --pp 1"),
+            ("-H 2xh200 --pp 2 --train lora:8 --stage-split 32", "stage 2 has no layers",
+             "give --stage-split even, or --pp 1"),
+            ("-H 2xh200 --pp 2 --train lora:8 --stage-split 0", "stage 1 has no layers")):
         yield from refused(box.run(f"simulate -m llama-3.1-8b -H rtx4090 {options}"), words)
 
 

@@ -280,6 +280,13 @@ def check_split(box):
     box.run(f"simulate {asked} --stage-split {split} --write-deepspeed stages.json")
     if json.loads((box.folder / "stages.json").read_text())["memwall"].get("stage_split") != split:
         yield "DeepSpeed's file does not say where stages begin"
+    two = "-m llama-2-7b -s zero1 --batch 1 --grad-accum 4 -H 2xh200 --pp 2"
+    box.run(f"simulate {two} --stage-split 0 --write-deepspeed alone.json")
+    for line in (f"{two} --stage-split 0", f"{two} --deepspeed alone.json"):
+        alone = json.loads(box.run(f"simulate {line} --json").out)["answers"][0]
+        if [stage["layers"] for stage in alone["stages"]] != [0, 32] or \
+                alone["settings"].get("stage_split") != "0":
+            yield f"{line}: {alone['stages']}, {alone['settings'].get('stage_split')}"
     box.write("answer.json", box.run(f"simulate {asked} --stage-split {split} --json").out.decode())
     box.run("export answer.json --for megatron -o job")
     layout = "|".join(f"t*{count}" for count in layers)
@@ -289,7 +296,9 @@ def check_split(box):
     for options, words in (("--stage-split 8,16", ["--stage-split 8,16", "3 stages", "1 to 31"]),
                            ("--stage-split 8,16,33", ["1 to 31", "balanced"]),
                            ("--stage-split odd", ["even, balanced, or"]),
-                           ("--stage-split 0", ["up to", "balanced"]),
+                           ("--stage-split 0", ["3 stages", "the first may also be 0"]),
+                           ("--stage-split 4095", ["up to 4094", "balanced"]),
+                           ("--stage-split 8,16,4095", ["up to 4094", "balanced"]),
                            ("--stage-split 0,8,8", ["up to", "balanced"]),
                            ("--stage-split 0,8", ["3 stages", "the first may also be 0"]),
                            ("--stage-split 8,24,32 --schedule gpipe", ["logits alone", "1f1b"]),

@@ -489,7 +489,7 @@ draw_spread(struct random_request *request)
     bool sliced = s->tp > 1 && s->sequence_parallel == 1 && request->seed % 4 == 0;
     int64_t ranks = s->nodes * s->gpus_per_node, dp = sliced ? ranks / s->tp : ranks, ep = dp;
 
-    if (!request->model.experts || request->seed % 2 || dp == 1)
+    if (!request->model.experts || request->seed % 2 || dp < 2) /* 0: more slices than ranks */
         return;
     for (int64_t tries = request->seed / 2 % 3; tries > 0; tries--)
         ep = next_divisor(dp, ep);

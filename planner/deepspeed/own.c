@@ -98,7 +98,7 @@ take_schedule(struct mw_ds_file *file, struct mw_settings *settings)
     if (take_integer(file, DS_OWN_STAGE_SPLIT, &value) &&
         mw_layer_set_read(g_quark_to_string((GQuark)value), &settings->stage_begins) &&
         mw_settings_balances_stages(settings))
-        settings->stage_begins.bits[0] = 0; /* 0 alone means balanced, which no file asks for */
+        settings->stage_begins = (struct mw_layer_set){{0}}; /* no file leaves it to the planner */
     if (take_integer(file, DS_OWN_STAGE_REPLICAS, &value) &&
         mw_stage_replicas_read(g_quark_to_string((GQuark)value), &settings->stage_replicas) &&
         settings->pp == 1)

@@ -303,7 +303,7 @@ mw_placement_has(const struct mw_placement *placement, enum mw_tier tier)
 bool
 mw_settings_balances_stages(const struct mw_settings *settings)
 {
-    return mw_layer_set_has(&settings->stage_begins, 0) &&
+    return mw_layer_set_has(&settings->stage_begins, MW_STAGES_BALANCED) &&
            mw_layer_set_count(&settings->stage_begins, 0, MW_LAYER_SET_MAX) == 1;
 }
 

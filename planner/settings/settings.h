@@ -223,7 +223,7 @@ struct mw_settings {
     int data_parallel;  /* enum mw_data_parallel */
     int schedule;       /* enum mw_schedule, of a pipeline's micro-batches */
     /* First layers of the stages but the first; empty: layers of two stages differ by at most one;
-     * layer 0 alone: the planner chooses. */
+     * MW_STAGES_BALANCED alone: the planner chooses. */
     struct mw_layer_set stage_begins;
     bool chose_stages;                       /* the planner has, */
     bool fit_stages;                         /* and may choose again where they have no room */
@@ -360,7 +360,8 @@ int64_t mw_settings_stage_rank(const struct mw_settings *settings, int64_t stage
  * SOSP 2019, Sec. 3.2; msr-fiddle/pipedream, runtime/runtime.py, num_warmup_minibatches). */
 int64_t mw_settings_stage_in_flight(const struct mw_settings *settings, int64_t stage);
 
-/* Whether the planner is to choose where stages begin. */
+/* Whether the planner is to choose where stages begin: a number that none begins with says so. */
+#define MW_STAGES_BALANCED (MW_LAYER_SET_MAX - 1)
 bool mw_settings_balances_stages(const struct mw_settings *settings);
 /* Stretches of layers that a pipeline's stage has. */
 static inline int64_t

@@ -66,7 +66,8 @@ static const struct mw_setting_choice schedule_choices[] = {
     {"pipedream", MW_SCHEDULE_PIPEDREAM},
     {"vertical-sync", MW_SCHEDULE_VERTICAL_SYNC},
     {NULL, 0}};
-static const struct mw_setting_choice split_choices[] = {{"balanced", 0}, {NULL, 0}};
+static const struct mw_setting_choice split_choices[] = {{"balanced", MW_STAGES_BALANCED},
+                                                         {NULL, 0}};
 static const struct mw_setting_choice update_choices[] = {{"end", 0}, {"beside", 1}, {NULL, 0}};
 
 #define FIELD(field) offsetof(struct mw_settings, field), sizeof(((struct mw_settings *)0)->field)
@@ -950,7 +951,7 @@ leave_open(const struct mw_setting *setting, struct mw_settings *settings)
            setting->size);
 }
 
-/* A choice of layers that the planner makes is the set of layer 0 alone. */
+/* A choice of layers that the planner makes is the set of one that no such list has. */
 static bool
 read_layers(const struct mw_setting *setting, const char *text, struct mw_settings *settings,
             GError **error)
@@ -963,15 +964,14 @@ read_layers(const struct mw_setting *setting, const char *text, struct mw_settin
         mw_layer_set_add(layers, setting->choices->value);
         return true;
     }
-    bool alone = setting->choices && !strcmp(text, "0");
-    if (mw_layer_set_read(text, layers) && !alone)
+    bool read = mw_layer_set_read(text, layers);
+    if (read && !(setting->choices && mw_layer_set_has(layers, setting->choices->value)))
         return true;
     if (setting->choices)
         return mw_refuse(error,
                          "{%s=%s}: must be even, balanced, or the first layers of all stages but "
-                         "the first in order, up to %d, such as 9,20,31, or 0,16 with 0 before "
-                         "others",
-                         setting->name, text, MW_LAYER_SET_MAX - 1);
+                         "the first in order, up to %d, such as 9,20,31",
+                         setting->name, text, (int)setting->choices->value - 1);
     return mw_refuse(error, "{%s=%s}: must be layers from 0 to %d in order, such as 0-3,8",
                      setting->name, text, MW_LAYER_SET_MAX - 1);
 }

@@ -149,11 +149,18 @@ check_copies(const struct mw_model *model, const struct mw_settings *settings, G
                          settings->pp, model->name);
     if (frozen || !mw_strategy_traits(settings->strategy)->state[MW_STATE_GRADIENTS].partitioned)
         return true;
+    bool placed = false;
+    for (int state = 0; state < MW_STATE_ACTIVATIONS; state++)
+        placed |= mw_placement_has(&settings->placement[state], MW_TIER_CPU) ||
+                  mw_placement_has(&settings->placement[state], MW_TIER_NVME);
+    g_autofree char *whole =
+        mw_spelled(placed ? ", unlike ddp and zero1 with all states on the GPU; give {pp=1}"
+                          : "; give {strategy=ddp} or {strategy=zero1}, or {pp=1}");
     return mw_refuse(error,
-                     "{strategy=%s}: partitions gradients, and with {pp=%" G_GINT64_FORMAT
-                     "} the first and the last stage sum up those of the embedding that model %s "
-                     "ties to its output; give {strategy=ddp} or {strategy=zero1}, or {pp=1}",
-                     mw_strategy_name(settings->strategy), settings->pp, model->name);
+                     "{pp=%" G_GINT64_FORMAT
+                     "}: the first and the last stage sum up gradients of the embedding that model "
+                     "%s ties to its output, and %s partitions gradients%s",
+                     settings->pp, model->name, mw_strategy_name(settings->strategy), whole);
 }
 
 /* The nearest multiples of `grain` around a number, as a message says them. */
@@ -199,15 +206,16 @@ check_split(const struct mw_model *model, const struct mw_settings *s, GError **
     return mw_refuse(
         error,
         "{stage-split=%s}: {pp=%" G_GINT64_FORMAT "} takes the first layers of %" G_GINT64_FORMAT
-        " %s%s, from 1 to %" G_GINT64_FORMAT " in order%s; or give {stage-split=balanced}",
+        " %s%s, from %d to %" G_GINT64_FORMAT " in order%s; or give {stage-split=balanced}",
         text, s->pp, parts - 1, part,
         parts <= 2      ? ""
         : parts > s->pp ? "es"
                         : "s",
-        parts == 2 ? model->layers : model->layers - 1,
+        parts == 2 && s->pp == 2 ? 0 : 1, parts == 2 ? model->layers : model->layers - 1,
         parts > s->pp ? ""
         : parts == 2
-            ? " (at the number of layers the logits have a stage to themselves)"
+            ? " (at 0 the embedding, and at the number of layers the logits have a stage to "
+              "themselves)"
             : " (the first may also be 0, and the last the number of layers: the embedding "
               "and the logits then have a stage to themselves)");
 }
@@ -837,18 +845,38 @@ check_slicing(const struct mw_model *model, int64_t tp, int64_t ranks, GError **
                      tp, model->heads, model->hidden, model->name, nearest);
 }
 
+/* A stage that trains nothing has no update. */
+static bool
+refuse_trained(const struct mw_sizing *sizing, GError **error)
+{
+    const struct mw_settings *s = &sizing->settings;
+    const char *whole = mw_settings_takes_turns(s) ? "{stage-replicas=even}" : "{pp=1}";
+    g_autofree char *trained = mw_setting_trained_text(&s->trained);
+    g_autofree char *stages = mw_settings_stages_text(s), *named = mw_spelled(stages);
+    g_autofree char *other = mw_spelled(whole);
+    const char *lacks = sizing->layers ? "has no such operators; give some that each stage has, "
+                                         "such as qkv"
+                                       : "has no layers; give {stage-split=even}";
+    g_autofree char *why = mw_spelled(lacks);
+
+    if (sizing->pp == 1)
+        return mw_refuse(error,
+                         "{train=%s}: model %s has no such operators; give others, or {train=all}",
+                         trained, sizing->model->name);
+    return mw_refuse(error,
+                     "{train=%s}: of the stages of %s each trains something, and stage "
+                     "%" G_GINT64_FORMAT " %s, or %s",
+                     trained, named, (int64_t)sizing->stage + 1, why, other);
+}
+
 /* Limits the chunks, because each is examined whenever a placement or a batch is tried. */
 #define CHUNKS_MAX 16384
 
 bool
 mw_sizing_check_chunks(const struct mw_sizing *sizing, GError **error)
 {
-    if (!sizing->trained_params && !sizing->settings.forward_only) {
-        g_autofree char *trained = mw_setting_trained_text(&sizing->settings.trained);
-        return mw_refuse(error, "{train=%s}: model %s has no such operators%s", trained,
-                         sizing->model->name,
-                         sizing->pp > 1 ? " in one of its pipeline stages" : "");
-    }
+    if (!sizing->trained_params && !sizing->settings.forward_only)
+        return refuse_trained(sizing, error);
     int64_t chunk = sizing->settings.optimizer_chunk, least = sizing->shard_params / CHUNKS_MAX + 1;
 
     if (chunk >= least || sizing->shard_params <= CHUNKS_MAX)
