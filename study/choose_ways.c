@@ -34,14 +34,13 @@ drop_lacking(const struct mw_choose_search *search, GPtrArray *candidates, int m
 
 /* The candidates of a strategy by how they treat activations. */
 struct ways {
-    GPtrArray *all, *all_needless; /* recompute all layers; move more off the GPU than those */
-    GPtrArray *ahead,
-        *ahead_needless;          /* the same with room for the parts of a layer on their way */
-    GPtrArray *none;              /* keep all activations */
-    GPtrArray *some, *some_ahead; /* recompute no more layers than memory asks for */
-    double alike;                 /* the best estimate of those that treat layers alike */
-    double present;               /* the rate that others have */
-    bool on_gpu;                  /* nothing leaves the GPU */
+    GPtrArray *all, *all_needless;     /* recompute all layers; and move more off the GPU */
+    GPtrArray *ahead, *ahead_needless; /* with room for a layer's parts */
+    GPtrArray *none, *none_ahead;      /* keep all activations */
+    GPtrArray *some, *some_ahead;      /* recompute no more layers than memory asks for */
+    double alike;                      /* the best estimate of those that treat layers alike */
+    double present;                    /* the rate that others have */
+    bool on_gpu;                       /* nothing leaves the GPU */
 };
 
 static GPtrArray *
@@ -53,9 +52,8 @@ new_list(void)
 static void
 clear_ways(struct ways *ways)
 {
-    GPtrArray **lists[] = {
-        &ways->all,  &ways->all_needless, &ways->ahead,     &ways->ahead_needless,
-        &ways->none, &ways->some,         &ways->some_ahead};
+    GPtrArray **lists[] = {&ways->all,  &ways->all_needless, &ways->ahead, &ways->ahead_needless,
+                           &ways->none, &ways->none_ahead,   &ways->some,  &ways->some_ahead};
 
     for (size_t i = 0; i < G_N_ELEMENTS(lists); i++)
         g_clear_pointer(lists[i], g_ptr_array_unref);
@@ -74,12 +72,15 @@ find_alike(const struct mw_choose_search *search, const struct mw_settings *aske
     ways->ahead = mw_choose_find_ahead(search->question, asked, ways->all, ways->ahead_needless);
     ways->none =
         mw_choose_may_keep_all(asked) ? mw_choose_find_fitting(search->question, &keeping) : NULL;
+    ways->none_ahead =
+        ways->none ? mw_choose_find_ahead(search->question, &keeping, ways->none, NULL) : NULL;
     int lacks = fewest_lacks(search, ways->none, fewest_lacks(search, ways->all, best.lacks));
     drop_lacking(search, ways->all, lacks);
     drop_lacking(search, ways->all_needless, lacks);
     drop_lacking(search, ways->ahead, lacks);
     drop_lacking(search, ways->ahead_needless, lacks);
     drop_lacking(search, ways->none, lacks);
+    drop_lacking(search, ways->none_ahead, lacks);
     ways->alike = fmax(mw_choose_best_estimate(ways->all), mw_choose_best_estimate(ways->none));
     ways->present = lacks < best.lacks ? 0 : best.rate;
     ways->on_gpu = mw_choose_stay_on_gpu(ways->all) && mw_choose_stay_on_gpu(ways->none);
@@ -137,8 +138,10 @@ mw_choose_of_strategy(struct mw_choose_search *search, const struct mw_settings 
         double worth = (ways.on_gpu ? 1 : NEAR) * ways.alike;
         take_from(search, &choice, ways.all, SIMULATED, floor);
         take_from(search, &choice, ways.ahead, SIMULATED_AHEAD, NEAR * most);
-        if (mw_choose_best_estimate(ways.none) > all)
+        if (mw_choose_best_estimate(ways.none) > all) {
             take_from(search, &choice, ways.none, SIMULATED, floor);
+            take_from(search, &choice, ways.none_ahead, SIMULATED_AHEAD, NEAR * most);
+        }
         take_from(search, &choice, ways.some, SIMULATED_MIXED, worth);
         take_from(search, &choice, ways.some_ahead, SIMULATED_MIXED, worth);
     }

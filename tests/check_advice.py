@@ -87,8 +87,9 @@ BEST = {
         "--activation-device gpu --partition owner --set gpu.memory_gib=8 "
         "--set pcie.h2d_gb_per_s=1 --set host.memory_gib=6000", "--partition bandwidth"),
     # The chosen strategy fetches nothing; another one beats it where it fetches well ahead.
-    "prefetch": ("-m llama-3.1-8b -H a100 --global-batch 64 "
-                 "--set software.memory.activations_kept=1.75", "--prefetch 8"),
+    "prefetch": ("-m llama-3.1-8b -H a100 -s zero-infinity-cpu --global-batch 64 --prefetch 1 "
+                 "--activation-checkpoint-interval 0 --set software.memory.activations_kept=1.75",
+                 "--prefetch 8"),
     # A strategy that keeps checkpoints on the GPU: larger micro-batches need fewer reductions.
     "checkpoints": (
         "-m mistral-7b-v0.3 -H aws-g6e-48xlarge -s zero-offload --global-batch 256 "

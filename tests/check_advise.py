@@ -61,11 +61,15 @@ def advised(box, machines, question, limits=""):
 
 
 def asked(box, machine, nodes, question):
-    """Days, cost and what is to be paid, or None if it does not fit or is refused."""
-    answer = box.run(f"simulate {question} -H {machine} --nodes {nodes} --json")
+    """Days, cost and what is to be paid, or None if it does not fit or is refused.  Rows of a
+    comparison have one software, whatever usually trains with the strategy of each."""
+    line = f"simulate {question} -H {machine} --nodes {nodes} --json"
+    answer = box.run(line)
     if answer.status not in (0, 2, 3):
         raise RuntimeError(f"{machine} x{nodes}: {answer.err}")
     one = json.loads(answer.out)["answers"][0] if answer.status == 0 else None
+    if one and (one["strategy"], one["software"]) == ("ddp", "pytorch-fsdp-eager"):
+        one = json.loads(box.run(f"{line} --software deepspeed").out)["answers"][0]
     if not one:
         return None
     owned = one["cost_basis"] == "owned"

@@ -150,7 +150,7 @@ def check_skipped(box):
 def check_refusals(box):
     asked = f"simulate -m gpt2 {MACHINE} --gpus 4 --batch 1 {ASYNC}"
     for options, words in (("-s zero2", ["-s zero1"]), ("-s ddp", ["-s zero1"]),
-                           ("-s zero-offload --dpu-start 0", ["-s zero1"]),
+                           ("-s zero-offload", ["-s zero1"]),
                            ("--tp 2", ["--tp 1"]),
                            ("--pp 2 --activation-checkpoint-interval 0", ["--pp 1"]),
                            ("--cp 2", ["--cp 1"]), ("--shard-group 2", ["--shard-group all"]),

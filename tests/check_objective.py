@@ -282,7 +282,7 @@ def check_refusals(box):
             (f"simulate {dpo} --dpu-start 3 -s zero-offload", ["--objective dpo", "--dpu-start"]),
             (f"simulate {dpo} --tokens 1B", ["--objective dpo", "--tokens"]),
             (f"simulate {dpo} --csv", ["CSV", "--objective"]),
-            (f"simulate {dpo} --what-if", ["--objective dpo"]),
+            (f"simulate {dpo} --what-if", ["--what-if", "--objective"]),
             (f"simulate {dpo} --response 8", ["--response", "--objective ppo"]),
             ("simulate -m gpt2 -H h100 --critic gpt2", ["--critic", "--objective ppo"]),
             ("simulate -m gpt2 -H h100 --frozen-device cpu", ["--frozen-device", "dpo"]),

@@ -143,7 +143,8 @@ BOUNDED = {
     "-m gpt2-xl -H dgx-a100": "tokens per step, by the",
     "-m gpt3-13b -H dgx2 -s zero3": "tokens per step, by the",
     "-m gpt3-175b -H dgx2 -s zero-infinity-nvme": "tokens per step, by the",
-    "-m llama-3.1-70b -H rtx4090 -s zero-infinity-nvme --software memwall": "slow to plan",
+    "-m llama-3.1-70b -H rtx4090 -s zero-infinity-nvme --software memwall":
+        "tokens per step, by the",
     "-m gpt3-1.3b -H v100 -s ddp --grad-accum 1": "batch does not fit",
 }
 

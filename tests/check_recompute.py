@@ -130,6 +130,7 @@ def check_chosen(box, number):
     question is refused; one at least goes."""
     line = question(random.Random(SEED * 2000 + number))
     chosen = ask(box, line)
+    line += f" --software {chosen['software']}"
     compared = 0
     for way in WAYS:
         asked = box.run(f"simulate {line} -s {','.join(STRATEGIES)} {way} --json")
