@@ -104,9 +104,9 @@ def options_of(question):
 
 
 def plan_made(box, name):
-    """A plan, and what was chosen of its question; not what was asked, which is spelled out."""
+    """A plan; not what was asked, which is spelled out, or comes from a file."""
     lines = (box.folder / name).read_bytes().split(b"\n")
-    return [line for line in lines if not line.startswith(b"asked ")]
+    return [line for line in lines if not line.startswith((b"asked ", b"chosen "))]
 
 
 def wrong_question(box, answer):
