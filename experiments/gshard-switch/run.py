@@ -17,8 +17,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import common  # noqa: E402
 
-MACHINE, NODE_CORES, NODE_CHIPS = "gcp-tpu-v3-32", 32, 16
-LINK_GB_PER_S = 83  # each way: hwprofiles/gcp-tpu-v3-32.ini
+MACHINE, NODE_CORES, NODE_CHIPS = str(HERE / "tpu-v3-32.ini"), 32, 16
+LINK_GB_PER_S = 83  # each way: experiments/gshard-switch/tpu-v3-32.ini
 USABLE = 0.9
 SEQ = {"gshard": 128, "t5": 512}
 SOFTWARE = ("--software", "ideal", "--set", "software.attention.kernel=unfused")
@@ -146,7 +146,7 @@ def write(by_reading, dense):
     common.write_text(HERE / "result.md", f"""\
 # Result: GShard and the Switch Transformer's dense models on TPU v3
 
-By `hwprofiles/gcp-tpu-v3-32.ini` and `--software ideal` with attention that writes its scores.
+By `experiments/gshard-switch/tpu-v3-32.ini` and `--software ideal` with attention that writes its scores.
 No constant is fitted to a row.
 
 ## GShard, Table 3 of arXiv 2006.16668, every token in every layer
