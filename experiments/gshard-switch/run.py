@@ -146,7 +146,7 @@ def write(by_reading, dense):
     common.write_text(HERE / "result.md", f"""\
 # Result: GShard and the Switch Transformer's dense models on TPU v3
 
-By `experiments/gshard-switch/tpu-v3-32.ini` and `--software ideal` with attention that writes its scores.
+By `tpu-v3-32.ini` and `--software ideal` with attention that writes its scores.
 No constant is fitted to a row.
 
 ## GShard, Table 3 of arXiv 2006.16668, every token in every layer
