@@ -54,12 +54,11 @@ answer_by_usual_software(const struct memwall_question *question, struct memwall
     struct mw_question *asked = &answer->question;
     bool open = asked->strategy_count == 1 && asked->strategies[0] == MW_STRATEGY_AUTO &&
                 !question->software && answer->depth < MEMWALL_ROW;
-    const struct mw_sizing *sizing = answer->answers[0]->sizing;
 
-    if (!open || !sizing->fits)
+    if (!open || !answer->answers[0]->sizing->fits) /* of a comparison all may be left out */
         return true;
     struct mw_question before = *asked;
-    asked->strategies[0] = sizing->settings.strategy;
+    asked->strategies[0] = answer->answers[0]->sizing->settings.strategy;
     bool usual = !strcmp(mw_question_default_software(asked), mw_profile_name(asked->software));
     struct mw_answer *by_usual = NULL;
     if (!usual && mw_lib_software(question, asked, NULL, error))
